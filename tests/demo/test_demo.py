@@ -200,19 +200,19 @@ def test_a_table_fits_eighty_columns(made):
     assert sum("Tsallis-INF" in line for line in lines) == 4
 
 
-def test_what_a_visitor_does_in_the_dashboard_is_survived(made):
-    contest = made.race.contests[0]
-    player = contest.players["Tsallis-INF"]
-    assert isinstance(player, Served)
-    client = player._client
-    for action in ("pause", "archive", "resume", "reset"):
-        client.act("headlines", action)
-        player.play([contest.world.next() for _ in range(5)])
-    # An arm that the visitor has added, and of which the traffic knows nothing.
-    player._decided = lambda count: [Decision("headlines", "new")] * count
-    lost = player.scores[0].lost
-    player.play([contest.world.next()])
-    assert player.scores[0].lost == pytest.approx(lost + 0.12)
+def test_what_a_visitor_does_in_the_dashboard_is_survived():
+    with demonstration(seed=3, rate=400, copies=2) as made:
+        contest = made.race.contests[0]
+        player = contest.players["Tsallis-INF"]
+        assert isinstance(player, Served)
+        for action in ("pause", "archive", "resume", "reset"):
+            player._client.act("headlines", action)
+            player.play([contest.world.next() for _ in range(5)])
+        # An arm that the visitor has added, and of which the traffic knows nothing.
+        player._decided = lambda count: [Decision("headlines", "new")] * count
+        lost = player.scores[0].lost
+        player.play([contest.world.next()])
+        assert player.scores[0].lost == pytest.approx(lost + 0.12)
 
 
 def test_a_race_that_is_told_to_stop_stops(made):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numba
 import pytest
 
 import bothworlds
@@ -57,6 +58,8 @@ def module(tmp_path, monkeypatch):
     path = tmp_path / "kernel_of_a_test.py"
     path.write_text(SOURCE.format(1))
     monkeypatch.syspath_prepend(str(tmp_path))
+    # Code is kept next to its module, whatever NUMBA_CACHE_DIR names for the other kernels.
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
 
     def load():
         sys.modules.pop("kernel_of_a_test", None)

@@ -76,7 +76,7 @@ def test_self_bounding_grows_with_corruption_and_falls_with_gaps(
     assert bound(gaps, low) <= bound(gaps, high) * (1 + 1e-12)
     assert bound([d / 2 for d in gaps], low) >= bound(gaps, low)
     # 2 sqrt(X C) never exceeds X + C, and both branches meet where C = X.
-    assert bound(gaps, high) <= bound(gaps, 0.0) + high * (1 + 1e-12)
+    assert bound(gaps, high) <= (bound(gaps, 0.0) + high) * (1 + 1e-12)
 
 
 # ---- the proof ------------------------------------------------------------------------------

@@ -457,7 +457,7 @@ def warm(policy: Policy, learner: Policy | None) -> None:
     --------
     >>> import bothworlds as bw
     >>> warm(bw.TsallisINF(), None)
-    >>> is_warm(bw.TsallisINF(), None), is_warm(bw.TsallisINF(estimator="iw"), None)
+    >>> is_warm(bw.TsallisINF(), None), is_warm(bw.TsallisINF(alpha=0.4321), None)
     (True, False)
     """
     if is_warm(policy, learner):
