@@ -94,7 +94,7 @@ def test_without_restarts_and_alarms_it_is_the_policy_bit_for_bit(policy, n_arms
     silent = bw.Alarmed(policy, floor=0, confidence=1)
     for same in (bw.Restarted(policy, every=501), bw.Restarted(policy, every=500), silent):
         assert np.array_equal(regret(same, world), plain)
-        one, other = (bw.Bandit(p, arms=n_arms, seed=2, evidence=False) for p in (policy, same))
+        one, other = (bw.Bandit(p, arms=n_arms, seed=2) for p in (policy, same))
         assert play(one, 150) == play(other, 150)
         if policy.traits.knows_probability:
             assert one.probabilities() == other.probabilities()
