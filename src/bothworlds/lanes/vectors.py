@@ -109,6 +109,7 @@ def _converted(like_type: Any, name: str, doc: str) -> Any:
 
 
 to_int = _converted(index_like, "fptosi", "Truncate numbers to integers.")
+to_float = _converted(number_like, "sitofp", "Convert integers to numbers.")
 float_bits = _converted(index_like, "bitcast", "Return the bit pattern of doubles as integers.")
 bits_float = _converted(number_like, "bitcast", "Return the doubles with these bit patterns.")
 
@@ -123,23 +124,6 @@ def _counted(vector: Any, value: Any) -> Any:
 
 
 @intrinsic
-def to_float(typingctx: Any, value: Any) -> Any:
-    """Convert integers to numbers; those of vectors are below 2^51 in magnitude."""
-    result = number_like(value)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if not is_wide(value) or value.lanes == LANES:
-            return builder.sitofp(args[0], context.get_value_type(result))
-        # Only AVX-512 has an instruction; without it LLVM converts lane by lane.
-        placed = builder.add(args[0], _counted(value.vector, UNIT_BITS))
-        return builder.fsub(
-            builder.bitcast(placed, result.vector), _counted(result.vector, UNIT_STEPS)
-        )
-
-    return signature(result, value), codegen
-
-
-@intrinsic
 def to_index(typingctx: Any, value: Any) -> Any:
     """Convert whole numbers, such as those of arms, to integers; below 2^51 in magnitude."""
     result = index_like(value)
@@ -147,6 +131,7 @@ def to_index(typingctx: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         if not is_wide(value) or value.lanes == LANES:
             return builder.fptosi(args[0], context.get_value_type(result))
+        # Only AVX-512 has an instruction; without it LLVM converts lane by lane.
         placed = builder.fadd(args[0], _counted(value.vector, UNIT_STEPS))
         return builder.sub(
             builder.bitcast(placed, result.vector), _counted(result.vector, UNIT_BITS)

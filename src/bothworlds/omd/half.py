@@ -57,7 +57,7 @@ from bothworlds.lanes.vectors import (
     sqrt,
     store,
     stride,
-    to_index,
+    to_int,
     upper,
     upper_rows,
     width,
@@ -367,8 +367,8 @@ def step_and_draw(
         place = minimum(place, K - 1.0)
         if near_below is not None:
             # To find it again takes fewer registers than to hold it, of which there are too few.
-            drawn = take(S, ESTIMATES, K, to_index(place)) - x
-        arm = to_index(place)
+            drawn = take(S, ESTIMATES, K, to_int(place)) - x
+        arm = to_int(place)
     d, over_S3 = polish(S2, S3, S4, c)
     root = x + d
     beyond = negate(nearest >= half_limit)
