@@ -227,8 +227,8 @@ class Pin(Body, kw_only=True):
     arm: ArmName
 
 
-class ArmState(Answer, kw_only=True):
-    """An arm of an experiment.
+class NamedArm(Answer, kw_only=True):
+    """An arm by name.
 
     Parameters
     ----------
@@ -240,6 +240,11 @@ class ArmState(Answer, kw_only=True):
 
     name: str
     status: Literal["active", "retired"]
+
+
+class ArmState(NamedArm, kw_only=True):
+    """An arm of an experiment."""
+
     value: Any = None
     probability: float | None = None
     decided: int | None = None
@@ -361,19 +366,9 @@ class Experiments(Answer, kw_only=True):
     next: str | None = None
 
 
-class ArmOfSegment(Answer, kw_only=True):
-    """An arm in a segment.
+class ArmOfSegment(NamedArm, kw_only=True):
+    """An arm in a segment."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the arm.
-    status : str
-        "active", or "retired": no longer drawn.
-    """
-
-    name: str
-    status: Literal["active", "retired"]
     probability: float
     decided: int
     told: int
