@@ -67,6 +67,13 @@ def request(method, path, body=b"", *headers, version=b"1.1"):
     return b"\r\n".join(lines) + b"\r\n\r\n" + (body or b"")
 
 
+def hosts(path, auth):
+    """Return requests without the header Host, by HTTP/1.1 and by HTTP/1.0, and one with two."""
+    host = b"Host: localhost\r\n"
+    without = [request(b"POST", path, b"", auth, version=v) for v in (b"1.1", b"1.0")]
+    return [each.replace(host, b"") for each in without] + [request(b"POST", path, b"", host[:-2])]
+
+
 def conversation(service, key, narrow):
     """Return the answers of a service to the same requests; feedback names its own decisions."""
     auth = b"Authorization: Bearer " + key.encode()
@@ -134,6 +141,7 @@ def conversation(service, key, narrow):
         request(b"POST", decide, b"", auth, version=b"1.0"),
         request(b"POST", decide, b"", auth, b"X: " + b"x" * 17_000),
         b"nonsense\r\n\r\n",
+        *hosts(decide, auth),
     ):
         peer = Peer(service)
         answers += [peer.ask(last), peer.read()]
@@ -154,6 +162,19 @@ def comparable(answer):
     # The length of a body goes with the ids in it. A server may send its headers in any order.
     first, *headers = re.sub(rb"content-length: \d+", b"content-length: *", head).split(b"\r\n")
     return first, sorted(headers), body
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("options", [(), ("--plain-http",)], ids=["fast", "plain"])
+def test_a_request_names_one_host(tmp_path, options):
+    store = tmp_path / "store.db"
+    key = create_key(str(store), ["decide"])
+    auth = b"Authorization: Bearer " + key.encode()
+    with served(store, *OPTIONS, *options) as service:
+        sent = hosts(b"/v1/experiments/none/decisions", auth)
+        found = [Peer(service).ask(each) for each in sent]
+    assert [each.split()[1] for each in found] == [b"400", b"404", b"400"]
+    assert b"exactly one header Host" in found[0] and b"exactly one header Host" in found[2]
 
 
 @pytest.mark.processes

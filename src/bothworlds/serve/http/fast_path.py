@@ -60,6 +60,7 @@ HEAD = 16_384
 """Bytes of the request line and the headers."""
 CONNECTIONS = 20_000
 """How many connections there may be at a time."""
+ONE_HOST = "An HTTP/1.1 request must have exactly one header Host."
 
 Callback = Callable[[Request, Reply], None]
 """Called with a request and its answer if that has to wait."""
@@ -128,9 +129,9 @@ class LimitedConnection(HttpToolsProtocol):
             self._stop(Problem("headers_too_large"))
         name = name.lower()
         if name == b"host":
-            # A proxy and this service might each believe another one (RFC 9112, section 3.2).
+            # Of two, a proxy and this service might believe different ones.
             if self._host:
-                self._stop(Problem("invalid_request", "The request must have one header Host."))
+                self._stop(Problem("invalid_request", ONE_HOST))
             self._host = True
         elif name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
@@ -142,9 +143,15 @@ class LimitedConnection(HttpToolsProtocol):
         raise _Refused
 
     def _end_head(self) -> None:
-        """Note that the headers are complete; refuse HTTP/0.9, which has none."""
-        if self.parser.get_http_version() not in ("1.1", "1.0"):
+        """Note that the headers are complete, or refuse the request.
+
+        HTTP/0.9 has no headers, and HTTP/1.1 must name a host (RFC 9112, section 3.2).
+        """
+        version = self.parser.get_http_version()
+        if version not in ("1.1", "1.0"):
             self._stop(self._problem)
+        if version == "1.1" and not self._host:
+            self._stop(Problem("invalid_request", ONE_HOST))
         self._in_head = False
 
     def on_headers_complete(self) -> None:
@@ -485,8 +492,9 @@ class FastConnection(LimitedConnection):
         self._request = self._direct(piece)
         if self._request is None:
             url, headers, expect = self.url, self.headers, self.expect_100_continue
+            host = self._host
             super().on_message_begin()
-            self.url, self.expect_100_continue = url, expect
+            self.url, self.expect_100_continue, self._host = url, expect, host
             self.headers += headers
             super().on_headers_complete()
 
