@@ -187,8 +187,8 @@ class Awake(bw.TsallisINF):
 
     def program(self, n_arms, **options):
         own = super().program(n_arms, **options)
-        leaderless = self.every and dataclasses.replace(own.leaderless, every=self.every)
-        return own._replace(leaderless=leaderless)
+        phases = self.every and dataclasses.replace(own.phases, every=self.every)
+        return own._replace(phases=phases)
 
 
 class Blind(Awake):
@@ -253,5 +253,5 @@ def test_few_arms_very_many_arms_and_other_settings_go_without(policy):
     assert policy.program(MANY, lanes=True).idle_row == leading_many.IDLE
     assert policy.program(many, lanes=True).kernels is policy.program(many).kernels
     other = bw.TsallisINF(alpha=0.7, estimator=policy.estimator)
-    assert other.program(8, lanes=True).leaderless is None
-    assert policy.program(8, lanes=True).leaderless is not None
+    assert other.program(8, lanes=True).phases is None
+    assert policy.program(8, lanes=True).phases is not None

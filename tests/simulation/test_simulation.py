@@ -17,7 +17,7 @@ from bothworlds.engine import loop as engine
 from bothworlds.errors import InvalidParameter, KernelError
 from bothworlds.lanes import native
 from bothworlds.lanes.jit import placed_code
-from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND, shapes
+from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.vectors import pointer
 from bothworlds.policies.custom import custom, random_unit
@@ -204,12 +204,13 @@ def test_nothing_recompiles_for_another_environment_arms_or_horizon():
 
     play(WORLD)
     lanes = native.lanes()
-    choose = shapes(lanes).choose
-    place, code = placed_code(ALL["rv"].kernels().choose, choose)
+    own = ALL["general"].program(6, lanes=True, horizon=100).kernels
+    rounds = engine.rounds_of(own.choose, own.update), engine.play_shape(lanes)
+    place, code = placed_code(*rounds)
     loops = [engine.of_width(each, lanes) for each in (engine.run_wide, engine.run_tile)]
     assert [len(each.signatures) for each in (code, *loops)] == [1, 1, 1]
     play(bw.environments.Switching(7, 0.1), 321, 5)
-    assert placed_code(ALL["rv"].kernels().choose, choose) == (place, code)
+    assert placed_code(*rounds) == (place, code)
     assert [len(each.signatures) for each in (code, *loops)] == [1, 1, 1]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numba.core import types
 
 from bothworlds.lanes.jit import inlined, jit
-from bothworlds.lanes.kernels import calling, shapes
+from bothworlds.lanes.kernels import calling, shapes, words
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.types import LANES
@@ -57,6 +57,9 @@ BYTES, FULL = 8, 255
 zeros: Any = None
 duel = False
 """A template's ``like``, and whether there is a rival; `of_width` fills them in."""
+choose: Any = None
+update: Any = None
+"""A template's policy; `rounds_of` fills it in."""
 
 
 @functools.cache
@@ -139,19 +142,17 @@ def record(t: int, checkpoints: Any, outputs: Any, K: int, E: Any, rows: int, la
     outputs[3] += 1
 
 
-choose_at = calling(lambda lanes: shapes(lanes).choose)
-update_at = calling(lambda lanes: shapes(lanes).update)
 loss_at = calling(lambda lanes: shapes(lanes).loss)
 
 
-@jit
-def play_group(
-    codes: Any, untrusted: bool, K: int, first: int, last: int, policy: Any, environment: Any,
+def play_rounds(
+    lose: int, untrusted: bool, K: int, first: int, last: int, policy: Any, environment: Any,
     outputs: Any, begin: int, like: Any,
 ) -> int:  # fmt: skip
-    """Play rounds ``first`` to ``last`` in the lanes from ``begin`` on; see `run_alike`."""
-    lose = codes[2]
-    every = codes[6] if codes.size > 3 else 0
+    """Play rounds ``first`` to ``last`` in the lanes from ``begin`` on; a template.
+
+    It holds the kernels of one policy, and calls those of any environment: see `run_alike`.
+    """
     C = numbers_at(policy[0])
     S = group(numbers_at(policy[1]), begin, like)
     G = group(words_at(policy[2]), begin, like)
@@ -163,28 +164,61 @@ def play_group(
     total = load(X, 0, like)
     held = splat_int(0, like)
     times = 0
+    for t in range(first, last + 1):
+        arm = choose(K, t, C, S, G, uniform(G, like))
+        loss = loss_at(lose, (K, t, CE, E, GE, uniform(GE, like), arm))
+        if untrusted and out_of_range(loss):
+            return BAD_LOSS
+        update(K, t, C, S, G, arm, load(S, 0, like), loss)
+        total = total + load(E, 0, like)
+        held, times = count_held(N, K, arm, held, times)
+    release_held(N, K, held, times)
+    store(X, 0, total)
+    return DONE
+
+
+@functools.cache
+def play_shape(lanes: int) -> Any:
+    """Return the signature of `play_rounds` for vectors of this many lanes."""
+    number, pointers = shapes(lanes).loss.return_type, (words,) * 3
+    return types.int64(
+        types.int64, types.boolean, *(types.int64,) * 3, *pointers, types.int64, number
+    )
+
+
+play_at = calling(play_shape)
+
+
+@functools.cache
+def rounds_of(choose: Any, update: Any) -> Any:
+    """Return `play_rounds` with the kernels of a policy."""
+    return bound(play_rounds, choose=choose, update=update)
+
+
+@jit
+def play_group(
+    codes: Any, untrusted: bool, K: int, first: int, last: int, policy: Any, environment: Any,
+    outputs: Any, begin: int, like: Any,
+) -> int:  # fmt: skip
+    """Play rounds ``first`` to ``last`` in the lanes from ``begin`` on; see `run_alike`."""
+    every = codes[5] if codes.size > 2 else 0
     t = first
-    while t <= last:
-        choose, update = codes[0], codes[1]
-        until = last
+    status = DONE
+    while t <= last and status == DONE:
+        play, until = codes[0], last
         if every > 0 and t % every == 0:
             until = t
         elif every > 0:
             until = min(last, t + every - 1 - t % every)
-            if not any_lane(load(S, codes[5], like) != 0.0):
-                choose, update = codes[3], codes[4]
-        for now in range(t, until + 1):
-            arm = choose_at(choose, (K, now, C, S, G, uniform(G, like)))
-            loss = loss_at(lose, (K, now, CE, E, GE, uniform(GE, like), arm))
-            if untrusted and out_of_range(loss):
-                return BAD_LOSS
-            update_at(update, (K, now, C, S, G, arm, load(S, 0, like), loss))
-            total = total + load(E, 0, like)
-            held, times = count_held(N, K, arm, held, times)
+            leads = load(group(numbers_at(policy[1]), begin, like), codes[4], like) != 0.0
+            if not any_lane(leads):
+                play = codes[2]
+            elif not any_lane(negate(leads)):
+                play = codes[3]
+        given = (codes[1], untrusted, K, t, until, policy, environment, outputs, begin, like)
+        status = play_at(play, given)
         t = until + 1
-    release_held(N, K, held, times)
-    store(X, 0, total)
-    return DONE
+    return status
 
 
 @jit
@@ -202,16 +236,17 @@ def run_alike(
 ) -> Any:
     """Same as `run_tile` where both kernels take values like ``like`` and there is no attack.
 
-    ``codes`` are the addresses of ``choose``, ``update`` and ``loss``, and those of a
-    `bothworlds.policies.base.Leaderless` with its numbers; ``untrusted`` is whether losses must be
-    examined.
+    ``codes`` are the addresses of `play_rounds` for the policy and of ``loss``.  Those of
+    `play_rounds` for its `bothworlds.policies.base.Phases` may follow, with the numbers of these.
+    ``untrusted`` is whether losses must be examined.
     """
+    sides = pointer(policy), pointer(environment), pointer(outputs)
     t = first
     while t <= last:
         stop = stretch_end(last, checkpoints, outputs)
         for begin in range(0, stride(like), width(like)):
             status = play_group(
-                codes, untrusted, K, t, stop, policy, environment, outputs, begin, like
+                codes, untrusted, K, t, stop, sides[0], sides[1], sides[2], begin, like
             )
             if status != DONE:
                 return status

@@ -25,7 +25,7 @@ from bothworlds.lanes.jit import placed_code
 from bothworlds.lanes.kernels import shapes
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
-from bothworlds.policies.base import LARGEST, Kernels, Leaderless, Player, Program
+from bothworlds.policies.base import LARGEST, Phases, Player, Program
 from bothworlds.usercode import REHEARSED
 
 CACHE_BYTES = 2**20
@@ -168,14 +168,14 @@ def compile_all(
 
 def _called(program: Program, environment: Environment) -> frozenset[Any]:
     """Return the kernels that the loop calls for a program in an environment."""
-    owners: list[Kernels | Leaderless] = [*program.by_side]
-    if program.leaderless is not None:
-        owners.append(program.leaderless)
+    pairs = [(own.choose, own.update) for own in program.by_side]
+    if program.phases is not None:
+        pairs += [program.phases.without, program.phases.within]
     stage = environment.stage()
     return frozenset(
         [
             environment.unchecked_kernel(),
-            *(kernel for owner in owners for kernel in (owner.choose, owner.update)),
+            *pairs,
             *([] if stage is None else [stage.kernel]),
         ]
     )
@@ -212,7 +212,7 @@ def _kernels(
         mode |= engine.ALONE * (alone and program.alone)
         lanes = 1 if mode & engine.ALONE else native.lanes()
         _loop(lanes)
-        return [_codes(choose, update, loss, program.leaderless, lanes)], mode
+        return [_codes(choose, update, loss, program.phases, lanes)], mode
     lanes = native.lanes()
     _mixed_loop(lanes, duel)
     strike = engine.idle_attack if attack is None else attack.kernel
@@ -235,16 +235,17 @@ def _kernels(
 
 @functools.cache
 def _codes(
-    choose: Any, update: Any, loss: Any, leaderless: Leaderless | None, lanes: int
+    choose: Any, update: Any, loss: Any, phases: Phases | None, lanes: int
 ) -> NDArray[np.int64]:
     """Return the addresses that `engine.run_wide` or `engine.run_one` takes."""
-    own = shapes(lanes)
-    pairs = [(choose, own.choose), (update, own.update), (loss, own.loss)]
-    numbers = []
-    if leaderless is not None:
-        pairs += [(leaderless.choose, own.choose), (leaderless.update, own.update)]
-        numbers = [leaderless.row, leaderless.every]
-    return block(*(placed_code(*each)[0] for each in pairs), *numbers)
+    play, numbers = [(choose, update)], []
+    if phases is not None:
+        play += [phases.without, phases.within]
+        numbers = [phases.row, phases.every]
+    own, *others = (
+        placed_code(engine.rounds_of(*pair), engine.play_shape(lanes))[0] for pair in play
+    )
+    return block(own, placed_code(loss, shapes(lanes).loss)[0], *others, *numbers)
 
 
 @functools.cache

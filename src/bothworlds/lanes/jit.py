@@ -52,6 +52,15 @@ def inlined(function: Callable[..., Any]) -> Any:
     return jit(function, inline=True)
 
 
+def rarely(function: Any) -> Any:
+    """Mark a function, or a template, that kernels call now and then.
+
+    Its code stays out of them: in there, it would take registers from what every round does.
+    """
+    function.rare = True
+    return function
+
+
 def compiled(
     function: Callable[..., Any], release: bool = True, keeps: bool = False, inline: bool = False
 ) -> Any:

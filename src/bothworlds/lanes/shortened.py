@@ -123,6 +123,9 @@ class Lowering(lowering.Lower):  # type: ignore[misc]
         there are registers enough, and to align the stack takes longer.
         """
         super().setup_function(fndesc)
+        if getattr(self.func_ir.func_id.func, "rare", False):
+            self.function.attributes.add("noinline")
+            self.function.attributes.add("cold")
         if any(is_wide(kind) and kind.lanes < LANES for kind in fndesc.typemap.values()):
             self.function.attributes.alignstack = CACHE_LINE
             # It is as before; without some other attribute llvmlite writes none.

@@ -182,6 +182,7 @@ def bound(
     clone = types.FunctionType(template.__code__, {**template.__globals__, **names}, name)
     clone.__qualname__ = name
     clone.__doc__ = template.__doc__
+    clone.__dict__ |= template.__dict__
     if all(map(in_package, sources)) and not any("<locals>" in s.__qualname__ for s in sources):
         return jit(clone, release, inline)
     return compiled(clone, release, inline=inline)

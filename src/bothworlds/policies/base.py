@@ -267,21 +267,22 @@ def constructor(config: object) -> str:
 
 
 @dataclass(frozen=True)
-class Leaderless:
-    """Kernels for the rounds in which no lane of a tile is in a leader mode, which they lack.
+class Phases:
+    """Kernels for rounds in which no lane of a tile is in a leader mode, and in which all are.
 
     Parameters
     ----------
-    choose, update : dispatcher
-        The kernels.
+    without, within : pair of dispatcher
+        ``choose`` and ``update`` while no lane is in the mode, and while all are.
     row : int
         Row of the state that is 0 in lanes that are not in the mode.
     every : int
-        Lanes enter the mode only in rounds that are multiples of this, which need the full kernels.
+        Lanes enter and leave the mode only in rounds that are multiples of this, which need the
+        full kernels.
     """
 
-    choose: Any
-    update: Any
+    without: tuple[Any, Any]
+    within: tuple[Any, Any]
     row: int
     every: int
 
@@ -317,8 +318,8 @@ class Program(NamedTuple):
     idle_row : int, optional
         Row of the state that is 1 in those lanes of a tile that have no repetition, for kernels
         that play some lanes one by one.
-    leaderless : Leaderless, optional
-        What plays while no lane of a tile is in the leader mode.
+    phases : Phases, optional
+        What plays while no lane of a tile is in the leader mode, and while all are.
     """
 
     parameters: Callable[[], Array]
@@ -333,7 +334,7 @@ class Program(NamedTuple):
     one_state: bool = False
     alone: bool = False
     idle_row: int | None = None
-    leaderless: Leaderless | None = None
+    phases: Phases | None = None
 
     @classmethod
     def of(cls, policy: Player, n_arms: int, kernels: Kernels, **others: Any) -> Program:

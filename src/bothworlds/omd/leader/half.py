@@ -7,7 +7,7 @@ not in the mode are played by `bothworlds.omd.half` or `bothworlds.omd.few`; amo
 
 from typing import Any
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.vectors import advance, load, lowest_bit, splat, store, stride
 from bothworlds.omd import half, recentring
 from bothworlds.omd.few import LEAST, fits
@@ -108,7 +108,7 @@ def rows_behind(K: int, S: Any, W: int) -> Any:
     return advance(S, (half.ESTIMATES + K) * W)
 
 
-@jit
+@inlined
 def draw(
     K: int, t: int, S: Any, M: Any, eta: float, over: float, near_below: Any, leads: Any, u: Any
 ) -> Any:
@@ -120,7 +120,7 @@ def draw(
     return draw_arm(K, t, S, M, None, eta, over, 1.0, near_below, leads, u)
 
 
-@jit
+@inlined
 def learn(K: int, M: Any, reduced: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """Add to the estimate of the arm just drawn, in the lanes in the mode."""
     learn_loss(K, M, None, reduced, leads, arm, inverse_p, loss)

@@ -29,11 +29,10 @@ ORIGIN, FAR_REACH, HIGHEST, LOWEST = OWN + 10, OWN + 11, OWN + 12, OWN + 13
 """Rows, for reduced variance: f - s as it would be in round 0, the largest |f|, the highest near V
 and the lowest far one."""
 NEXT = OWN + 14
-"""First of five rows about rounds to come.  At p = 2 it has the first of these rounds, 0 if there
-is none; the next three rows have eta, 1 / eta and the largest L_i - x of a near arm, a lane for
-each round, and again from the fifth lane on.  At other p its first lanes have the next round and
-these three numbers, and the row behind has eta^-p.  As they are known ahead, no round waits for a
-square root."""
+"""First of five rows about rounds to come.  At p = 2 it has these rounds, one in each lane, and
+the next three rows have their eta, 1 / eta and the largest L_i - x of a near arm.  At other p its
+first lanes have the next round and these three numbers, and the row behind has eta^-p.  As they are
+known ahead, no round waits for a square root."""
 NEAR_BY, FAR_BY, WEIGHT, DRAW, ARM = OWN + 19, OWN + 20, OWN + 21, OWN + 22, OWN + 23
 """Rows, within a round in which something rare happens: s, f, o, u and the arm."""
 ENDS = OWN + 24

@@ -6,6 +6,7 @@ Symbols and equations are those of `bothworlds.omd.leader`.  The functions are t
 
 from typing import Any
 
+from bothworlds.lanes.jit import rarely
 from bothworlds.lanes.vectors import (
     absolute,
     any_lane,
@@ -106,8 +107,8 @@ def draw(
 ) -> Any:  # fmt: skip
     """Find the weights and draw an arm, in the lanes in the mode; row 0 of the state takes 1 / w.
 
-    ``over`` is 1 / eta and ``over_power`` eta^-p.  Everything rare is left to `look_closer`, so
-    that what is common stays in registers.
+    These lanes are ``leads``, or None for all.  ``over`` is 1 / eta and ``over_power`` eta^-p.
+    Everything rare is left to `look_closer`, so that what is common stays in registers.
     """
     rate = load(M, RATE, u)
     q = rate * over
@@ -130,7 +131,8 @@ def draw(
         rare = rare | negate(absolute(f) <= load(M, FAR_REACH, u))
         edge = brink(shape(B), rate, near_below)
         rare = rare | (load(M, HIGHEST, s) + s > edge) | (load(M, LOWEST, s) + f <= edge)
-    rare = rare & leads
+    if leads is not None:
+        rare = rare & leads
     if any_lane(rare):
         return look_closer(
             K, t, S, M, B, eta, over, over_power, near_below, rare, u, z, Y, s, f, a_over_z, a,
@@ -139,6 +141,7 @@ def draw(
     return to_index(load(M, LEADER, u))
 
 
+@rarely
 def look_closer(
     K: int, t: int, S: Any, M: Any, B: Any, eta: float, over: float, over_power: float,
     near_below: Any, rare: Any, u: Any, z: Any, Y: Any, s: Any, f: Any, a_over_z: Any,
@@ -219,7 +222,7 @@ def learn(
 ) -> None:
     """Add to the estimate of the arm just drawn, in the lanes in the mode.
 
-    ``reduced`` is None for importance weighting.
+    These lanes are ``leads``, or None for all; ``reduced`` is None for importance weighting.
     """
     other = arm != to_index(load(M, LEADER, loss))
     base = 0.0
@@ -228,11 +231,14 @@ def learn(
     by = select(other, 0.0, shape(B) * correction(loss, base, inverse_p))
     store(M, BASE, fma(load(M, RATE, loss), by, load(M, BASE, loss)))
     predict(M, B, by)
-    bits = lane_bits(other & leads)
+    if leads is not None:
+        other = other & leads
+    bits = lane_bits(other)
     if bits != 0:
         learn_others(K, M, B, reduced, bits, arm, inverse_p, loss)
 
 
+@rarely
 def learn_others(
     K: int, M: Any, B: Any, reduced: Any, bits: int, arm: Any, inverse_p: Any, loss: Any
 ) -> None:

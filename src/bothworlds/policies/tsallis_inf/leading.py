@@ -19,10 +19,10 @@ from bothworlds.lanes.vectors import (
     load,
     negate,
     select,
-    splat,
     splat_int,
     store,
     stride,
+    to_float,
     to_int,
     width,
 )
@@ -31,22 +31,20 @@ from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leader import half as mode
 from bothworlds.omd.leader import layout, membership
-from bothworlds.policies.base import Array, Kernels, Leaderless, Program
+from bothworlds.policies.base import Array, Kernels, Phases, Program
 from bothworlds.policies.leading import sound_mode
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
-
-AHEAD = 4
-"""Rounds whose learning rates are computed together: the fewest lanes that a vector has."""
 
 
 @jit
 def foresee(K: int, t: int, C: Any, M: Any, like: Any) -> None:
     """Note the learning rates of round t and the next ones, and the values that follow from them.
 
-    The same `AHEAD` rounds at every width, because a run may continue at another one.
+    A lane for each round, as many as a vector has, with the number of the round.
     """
-    eta = rate_now(K, splat_int(t, like) + (counting(0, like) & (AHEAD - 1)), C)
-    store(M, layout.NEXT, splat(float(t), like))
+    rounds = splat_int(t, like) + counting(0, like)
+    eta = rate_now(K, rounds, C)
+    store(M, layout.NEXT, to_float(rounds))
     store(M, layout.NEXT + 1, eta)
     store(M, layout.NEXT + 2, 1.0 / eta)
     store(M, layout.NEXT + 3, near_limit(eta))
@@ -54,16 +52,18 @@ def foresee(K: int, t: int, C: Any, M: Any, like: Any) -> None:
 
 @inlined
 def foreseen(K: int, t: int, C: Any, M: Any, like: Any) -> Any:
-    """Return eta, 1 / eta and the limit of the near arms, noted before; look ahead if need be."""
+    """Return eta, 1 / eta and the limit of the near arms, noted before; look ahead if need be.
+
+    What another width has noted lies in other lanes, and is not taken for this round's.
+    """
     W = stride(like)
     N = advance(M, layout.NEXT * W)
-    first, known = to_int(N[0]), min(AHEAD, width(like))
-    k = t - first
-    if first == 0 or k < 0 or k >= known:
+    k, last = t - to_int(N[0]), width(like) - 1
+    if k < 0 or k > last or N[k] != t:
         foresee(K, t, C, M, like)
         k = 0
     eta, over, limit = N[W + k], N[2 * W + k], N[3 * W + k]
-    if k == known - 1:
+    if k == last:
         foresee(K, t + 1, C, M, like)
     return eta, over, limit
 
@@ -72,7 +72,7 @@ def foreseen(K: int, t: int, C: Any, M: Any, like: Any) -> Any:
 def nobody_leads(t: int, M: Any, like: Any) -> Any:
     """Tell whether no lane is in the mode, nor may enter it in this round.
 
-    Most loops then call the kernels of `Program.leaderless`; under attack they do not.
+    Most loops then call the kernels of `Program.phases`; under attack they do not.
     """
     return not (membership.is_due(t) or any_lane(load(M, membership.LEADS, like) != 0.0))
 
@@ -165,7 +165,7 @@ def update_rv(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, 
     update_by_pass(K, t, C, S, G, arm, inverse_p, loss)
 
 
-def update_leaderless_rv(
+def update_without_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """Same as `update_rv` while no lane leads."""
@@ -173,15 +173,52 @@ def update_leaderless_rv(
     update_by_pass(K, t, C, S, G, arm, inverse_p, loss)
 
 
+# While all lanes lead.
+
+
+@inlined
+def choose_within_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Same as `choose_iw` while every lane leads."""
+    M = mode.rows_behind(K, S, stride(u))
+    eta, over, _ = foreseen(K, t, C, M, u)
+    return mode.draw(K, t, S, M, eta, over, None, None, u)
+
+
+@inlined
+def choose_within_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Same as `choose_rv` while every lane leads."""
+    M = mode.rows_behind(K, S, stride(u))
+    eta, over, limit = foreseen(K, t, C, M, u)
+    return mode.draw(K, t, S, M, eta, over, limit, None, u)
+
+
+@inlined
+def update_within_iw(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Same as `update_iw` while every lane leads."""
+    mode.learn(K, mode.rows_behind(K, S, stride(loss)), None, None, arm, inverse_p, loss)
+
+
+@inlined
+def update_within_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Same as `update_rv` while every lane leads."""
+    M = mode.rows_behind(K, S, stride(loss))
+    count_loss(M, loss)
+    mode.learn(K, M, True, None, arm, inverse_p, loss)
+
+
 @functools.cache
-def kernels_in_tiles(own: Kernels, reduced: bool) -> tuple[Kernels, Any, Any]:
-    """Return the kernels around a solver's, and ``choose`` and ``update`` while no lane leads."""
+def kernels_in_tiles(own: Kernels, reduced: bool) -> tuple[Kernels, Any]:
+    """Return the kernels around a solver's, and ``update`` while no lane leads."""
     choose = bound(choose_rv if reduced else choose_iw, release=True, choose_by_pass=own.choose)
     update = bound(update_rv if reduced else update_iw, release=True, update_by_pass=own.update)
-    leaderless = own.update
+    without = own.update
     if reduced:
-        leaderless = bound(update_leaderless_rv, release=True, update_by_pass=own.update)
-    return Kernels(choose, update), own.choose, leaderless
+        without = bound(update_without_rv, release=True, update_by_pass=own.update)
+    return Kernels(choose, update), without
 
 
 def program(own: Program, n_arms: int, estimator: Estimator, horizon: int | None) -> Program:
@@ -192,18 +229,21 @@ def program(own: Program, n_arms: int, estimator: Estimator, horizon: int | None
     """
     if horizon is not None and horizon < mode.first_round.py_func(n_arms):
         return own
-    rows = own.head_rows + n_arms
+    rows, reduced = own.head_rows + n_arms, estimator == "rv"
 
     def start() -> Array:
         """Return the state of the algorithm, with no lane in the mode."""
-        return np.append(own.start(), np.zeros(layout.rows(n_arms, estimator == "rv")))
+        return np.append(own.start(), np.zeros(layout.rows(n_arms, reduced)))
 
     def sound(state: Array) -> bool:
         """Tell whether the mode is sound in every lane."""
         return sound_mode(n_arms, state[rows:]) and own.sound(state)
 
-    kernels, choose, update = kernels_in_tiles(own.kernels, estimator == "rv")
-    leaderless = Leaderless(choose, update, rows + membership.LEADS, membership.LOOK_EVERY)
-    return own._replace(
-        kernels=kernels, start=start, sound=sound, plain=False, leaderless=leaderless
+    kernels, update = kernels_in_tiles(own.kernels, reduced)
+    within = choose_within_iw, update_within_iw
+    if reduced:
+        within = choose_within_rv, update_within_rv
+    phases = Phases(
+        (own.kernels.choose, update), within, rows + membership.LEADS, membership.LOOK_EVERY
     )
+    return own._replace(kernels=kernels, start=start, sound=sound, plain=False, phases=phases)
