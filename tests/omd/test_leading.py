@@ -252,6 +252,7 @@ def test_few_arms_very_many_arms_and_other_settings_go_without(policy):
     assert rows(few + 1) > policy.start(few + 1).size
     assert policy.program(MANY, lanes=True).idle_row == leading_many.IDLE
     assert policy.program(many, lanes=True).kernels is policy.program(many).kernels
-    other = bw.TsallisINF(alpha=0.7, estimator=policy.estimator)
+    gaps = [0.0] + 7 * [0.1]
+    other = bw.TsallisINF(alpha=0.7, estimator=policy.estimator, gaps=gaps)
     assert other.program(8, lanes=True).phases is None
     assert policy.program(8, lanes=True).phases is not None

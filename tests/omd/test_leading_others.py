@@ -1,5 +1,6 @@
 """Leader modes of Exp3, Exp3++ and Broad: exact in every round, fair, entered, left, continued."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from numba.core import types
 
 import bothworlds as bw
+from bothworlds.engine import tile
 from bothworlds.engine.policy_loops import compiled as compiled_for
 from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.lanes.jit import compiled
@@ -346,3 +348,35 @@ def test_one_arm_more_arms_than_rounds_and_own_kernels_go_without():
         program = policy.program(n_arms, lanes=True)
         assert program.kernels is policy.kernels()
         assert program.start().size == own_rows(policy, n_arms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "policy",
+    [
+        bw.Exp3(),
+        bw.Exp3PlusPlus(),
+        bw.Broad(horizon=88_000),
+        bw.TsallisINF(alpha=0.3, estimator="iw"),
+        bw.TsallisINF(alpha=0.45, estimator="rv"),
+    ],
+    ids=repr,
+)
+def test_kernels_of_a_phase_play_as_those_of_all(policy, monkeypatch):
+    best, bad = [0.4, 0.8, 0.8, 0.8], [0.9, 0.4, 0.8, 0.8]
+    world = bw.environments.Piecewise([best, bad], every=44_000)
+    job = tile.TileJob("leading", policy, world, 3, 0, LANES, (88_000,))
+    own = tile.program_in
+
+    def played(change):
+        monkeypatch.setattr(tile, "program_in", lambda *given: change(own(*given)))
+        return tile.run_job(job)
+
+    found = played(lambda program: program)
+    alike = played(lambda program: program._replace(phases=None))
+    assert np.array_equal(found.cost, alike.cost) and np.array_equal(found.plays, alike.plays)
+    # A look around that comes seldom is seen: lanes then enter the mode in other rounds.
+    seldom = played(
+        lambda program: program._replace(phases=dataclasses.replace(program.phases, every=1000))
+    )
+    assert not np.array_equal(found.plays, seldom.plays)

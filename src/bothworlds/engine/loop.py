@@ -1,8 +1,9 @@
 """Compiled loop: a tile of repetitions of one policy in one environment.
 
-Policies and environments enter as first-class functions of the shapes in
-`bothworlds.lanes.kernels`, so the loop is compiled once for all of them.  Kernels that only know
-scalars (a user's own, for instance) run lane by lane; other kernels run on whole vectors.
+Where the kernels of both take vectors, the loop over the rounds is compiled with those of the
+policy in it and calls that of the environment.  Otherwise both enter as first-class functions of
+the shapes in `bothworlds.lanes.kernels`, and one loop is compiled for all of them.  Kernels that
+only know scalars (a user's own, for instance) run lane by lane there.
 
 Layout of a tile: state rows hold ``LANES`` values each; for a scalar kernel every repetition's
 rows lie together instead.  Where a vector has fewer lanes (`bothworlds.lanes.native`), the groups

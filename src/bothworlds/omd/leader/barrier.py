@@ -8,7 +8,7 @@ is 1 / z^2 - W'(z).
 
 from typing import Any
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, fma, load, lowest_bit, select, store
 from bothworlds.omd.leader import membership
@@ -80,7 +80,7 @@ def lifted(Y: Any, h: Any, z: Any, B: Any) -> Any:
     return z
 
 
-@jit
+@inlined
 def note(M: Any, B: Any, eta: Any, z: Any, Y: Any, a_over_z: Any, a: Any, weight: Any) -> None:
     """Write the starting point of the next round, and the spread if the leader is played."""
     note_root(M, B, eta, z, Y, a_over_z, a, weight)
@@ -117,13 +117,13 @@ mode = bind(
 enter, leave, draw_arm, learn_loss = mode.enter, mode.leave, mode.draw, mode.learn
 
 
-@jit
+@inlined
 def draw(K: int, t: int, S: Any, M: Any, leads: Any, u: Any) -> Any:
     """Find the weights and draw an arm, in the lanes in the mode."""
     return draw_arm(K, t, S, M, None, 1.0, 1.0, 1.0, None, leads, u)
 
 
-@jit
+@inlined
 def learn(K: int, M: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """Add ``loss``, eta l, over w to eta times the estimate of the arm just drawn."""
     learn_loss(K, M, None, None, leads, arm, inverse_p, loss)

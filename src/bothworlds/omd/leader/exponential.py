@@ -36,7 +36,7 @@ entering.
 from typing import Any
 
 from bothworlds.lanes.functions import exp
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit, rarely
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     absolute,
@@ -222,14 +222,29 @@ def grown(h: Any) -> Any:
 
 
 @jit
+@rarely
+def rebuild_some(K: int, M: Any, eta: float, tally: Any, bits: int, Z: Any) -> Any:
+    """Rebuild the series of some lanes; return Z."""
+    store(M, ROOM, Z)
+    while bits != 0:
+        place = lowest_bit(bits)
+        M[ROOM * LANES + place] = 1.0 + rebuild(K, M, place, eta, tally)
+        M[SPENT * LANES + place] += cost(REBUILD, K)
+        bits &= bits - 1
+    return load(M, ROOM, Z)
+
+
+@inlined
 def draw(K: int, S: Any, M: Any, eta: float, cap: Any, tally: Any, leads: Any, u: Any) -> Any:
     """Find the weights and draw an arm, in the lanes in the mode; row 0 takes 1 / p.
 
-    ``cap`` is the exploration of every arm, or None.
+    These lanes are ``leads``, or None for all.  ``cap`` is the exploration of every arm, or None.
     """
     x = eta * (load(M, RISE, u) - load(M, LEAST, u))
     Z = splat(1.0, u)
-    near = leads & negate(x < QUIET)
+    near = negate(x < QUIET)
+    if leads is not None:
+        near = near & leads
     if any_lane(near):
         d = fma(load(M, SCALE, u), eta, -1.0)
         low = fma(load(M, SERIES + 1, u), d, load(M, SERIES, u))
@@ -245,32 +260,36 @@ def draw(K: int, S: Any, M: Any, eta: float, cap: Any, tally: Any, leads: Any, u
         store(M, THERE, select(near, e, there))
         Z = select(near, fma(e, F, 1.0), 1.0)
         within = (absolute(d) <= RADIUS) & (absolute(h) <= STEP) & (x <= 0.0)
-        astray = lane_bits(near & negate(within))
-        if astray != 0:
-            store(M, ROOM, Z)
-            while astray != 0:
-                place = lowest_bit(astray)
-                M[ROOM * LANES + place] = 1.0 + rebuild(K, M, place, eta, tally)
-                M[SPENT * LANES + place] += cost(REBUILD, K)
-                astray &= astray - 1
-            Z = load(M, ROOM, u)
+        astray = near & negate(within)
+        if any_lane(astray):
+            Z = rebuild_some(K, M, eta, tally, lane_bits(astray), Z)
     top = splat(1.0, u)  # p_b Z
     if cap is not None:
         top = fma(Z, cap, 1.0 - K * cap)
     store(S, 0, Z if cap is None else Z / top)
     arm = load(M, LEADER, u)
     beyond = fma(u, Z, -top)
-    other = lane_bits(leads & (beyond >= 0.0))
-    if other != 0:
-        store(M, PICK, arm)
-        store(M, TARGET, beyond)
-        store(M, SUM, Z)
-        while other != 0:
-            place = lowest_bit(other)
-            draw_other(K, S, M, place, eta, cap)
-            other &= other - 1
-        arm = load(M, PICK, u)
+    passed = beyond >= 0.0
+    if leads is not None:
+        passed = passed & leads
+    if any_lane(passed):
+        arm = draw_others(K, S, M, eta, cap, lane_bits(passed), arm, beyond, Z)
     return to_index(arm)
+
+
+@jit
+@rarely
+def draw_others(
+    K: int, S: Any, M: Any, eta: float, cap: Any, bits: int, arm: Any, beyond: Any, Z: Any
+) -> Any:
+    """Draw another arm than the leader in some lanes."""
+    store(M, PICK, arm)
+    store(M, TARGET, beyond)
+    store(M, SUM, Z)
+    while bits != 0:
+        draw_other(K, S, M, lowest_bit(bits), eta, cap)
+        bits &= bits - 1
+    return load(M, PICK, arm)
 
 
 @jit
@@ -295,27 +314,36 @@ def draw_other(K: int, S: Any, M: Any, place: int, eta: float, cap: Any) -> None
     M[SPENT * LANES + place] += cost(OTHER, K)
 
 
-@jit
+@inlined
 def learn(K: int, M: Any, leads: Any, arm: Any, by: Any, loss: Any, tally: Any) -> None:
     """Add ``by`` to the estimate of the arm just drawn, in the lanes in the mode."""
-    strays = leads & (arm != to_index(load(M, LEADER, by)))
-    led = leads & negate(strays)
+    strays = arm != to_index(load(M, LEADER, by))
+    led = negate(strays)
+    if leads is not None:
+        strays = strays & leads
+        led = led & leads
     store(M, RISE, load(M, RISE, by) + select(led, by, 0.0))
     if tally is not None:
         store(M, PLAYS, load(M, PLAYS, by) + select(led, splat(1.0, by), 0.0))
         store(M, LOSSES, load(M, LOSSES, by) + select(led, loss, 0.0))
-    other = lane_bits(strays)
-    if other != 0:
-        store(M, TARGET, by)
-        store(M, SUM, loss)
-        while other != 0:
-            place = lowest_bit(other)
-            j = int(M[PICK * LANES + place])
-            move_other(K, M, place, j, M[TARGET * LANES + place], tally)
-            if tally is not None:
-                tally[j * LANES + place] += 1.0
-                tally[(K + j) * LANES + place] += M[SUM * LANES + place]
-            other &= other - 1
+    if any_lane(strays):
+        learn_others(K, M, lane_bits(strays), by, loss, tally)
+
+
+@jit
+@rarely
+def learn_others(K: int, M: Any, bits: int, by: Any, loss: Any, tally: Any) -> None:
+    """Do the same in the lanes in which it was not the leader."""
+    store(M, TARGET, by)
+    store(M, SUM, loss)
+    while bits != 0:
+        place = lowest_bit(bits)
+        j = int(M[PICK * LANES + place])
+        move_other(K, M, place, j, M[TARGET * LANES + place], tally)
+        if tally is not None:
+            tally[j * LANES + place] += 1.0
+            tally[(K + j) * LANES + place] += M[SUM * LANES + place]
+        bits &= bits - 1
 
 
 # --- entering and leaving ------------------------------------------------------------------------

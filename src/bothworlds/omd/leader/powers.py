@@ -12,7 +12,7 @@ Lanes that are not in the mode are played by `bothworlds.omd.powers`.
 from typing import Any
 
 from bothworlds.lanes.functions import log
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, any_lane, fma, load, lowest_bit, select, store
 from bothworlds.omd import powers
@@ -116,7 +116,7 @@ def refreshed(Y: Any, z: Any, pending: Any, B: Any) -> Any:
     return select(pending, 1.0 / power(z, 1.0 / z, B), Y)
 
 
-@jit
+@inlined
 def note(M: Any, B: Any, eta: Any, z: Any, Y: Any, a_over_z: Any, a: Any, weight: Any) -> None:
     """Write z, Y and the h by which they move, to second order, for c times the movement of L_b."""
     store(M, SLOPE, -eta * fma(a_over_z, a, a_over_z))
@@ -124,7 +124,7 @@ def note(M: Any, B: Any, eta: Any, z: Any, Y: Any, a_over_z: Any, a: Any, weight
     store(M, INVERSE, Y)
 
 
-@jit
+@inlined
 def predict(M: Any, B: Any, by: Any) -> None:
     """Move z and Y with the estimate of the leader."""
     h = load(M, SLOPE, by) * by

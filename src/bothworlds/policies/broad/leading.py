@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit, rarely
 from bothworlds.lanes.vectors import any_lane, load, select, store
 from bothworlds.omd.leader import barrier as mode
 from bothworlds.omd.leader.layout import SPREAD as SPREAD_NOW
@@ -12,7 +12,7 @@ from bothworlds.omd.leader.membership import FIRST
 from bothworlds.policies.base import Program
 from bothworlds.policies.broad import kernels
 from bothworlds.policies.broad.kernels import ESTIMATES, RATE, ROOT, SPREAD
-from bothworlds.policies.leading import kernels_of, leading_program, silenced
+from bothworlds.policies.leading import kernels_of, leading_program
 
 
 @jit
@@ -21,13 +21,21 @@ def look_around(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
     mode.look_around(K, t, S, ESTIMATES, ESTIMATES + K, M, ROOT, RATE, like)
 
 
-@jit
+@inlined
 def draw(K: int, t: int, C: Any, S: Any, M: Any, leads: Any, u: Any) -> Any:
     """Solve the OMD step and draw from it."""
     return mode.draw(K, t, S, M, leads, u)
 
 
 @jit
+@rarely
+def restart(K: int, t: int, S: Any, M: Any, over: Any, like: Any) -> None:
+    """Restart the policy in some lanes, without the mode."""
+    kernels.restart(K, S, over, like)
+    mode.forget(t, M, over, like)
+
+
+@inlined
 def learn(
     K: int, t: int, C: Any, S: Any, M: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
@@ -35,16 +43,20 @@ def learn(
     eta = load(S, RATE, loss)
     V = load(S, SPREAD, loss)
     mode.learn(K, M, leads, arm, inverse_p, eta * loss)
-    V = V + select(leads, loss * loss * load(M, SPREAD_NOW, loss), 0.0)
+    more = loss * loss * load(M, SPREAD_NOW, loss)
+    if leads is not None:
+        more = select(leads, more, 0.0)
+    V = V + more
     store(S, SPREAD, V)
-    over = leads & kernels.is_over(K, C, eta, V)
+    over = kernels.is_over(K, C, eta, V)
+    if leads is not None:
+        over = over & leads
     if any_lane(over):
-        kernels.restart(K, S, over, loss)
-        mode.forget(t, M, over, loss)
+        restart(K, t, S, M, over, loss)
 
 
 _KERNELS = kernels_of(
-    (ESTIMATES, 2), kernels.choose, look_around, draw, learn, silenced(kernels.update)
+    (ESTIMATES, 2), kernels.choose, kernels.update, look_around, draw, learn, steady=False
 )
 
 

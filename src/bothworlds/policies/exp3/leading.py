@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.omd.leader import exponential as mode
 from bothworlds.omd.leader.membership import FIRST
 from bothworlds.policies.base import Array, Program
 from bothworlds.policies.exp3.kernels import ESTIMATES, choose, update
-from bothworlds.policies.leading import kernels_of, leading_program, silenced
+from bothworlds.policies.leading import kernels_of, leading_program
 
 RATE = 0
 
@@ -24,13 +24,13 @@ def look_around(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
     mode.look_around(K, t, S, ESTIMATES, ESTIMATES + K, M, eta, None, like)
 
 
-@jit
+@inlined
 def draw(K: int, t: int, C: Any, S: Any, M: Any, leads: Any, u: Any) -> Any:
     """Draw from the exponential weights."""
     return mode.draw(K, S, M, mode.rate(C[RATE], t), None, None, leads, u)
 
 
-@jit
+@inlined
 def learn(
     K: int, t: int, C: Any, S: Any, M: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
@@ -38,7 +38,7 @@ def learn(
     mode.learn(K, M, leads, arm, loss * inverse_p, loss, None)
 
 
-_KERNELS = kernels_of((ESTIMATES, 2), choose, look_around, draw, learn, silenced(update))
+_KERNELS = kernels_of((ESTIMATES, 2), choose, update, look_around, draw, learn)
 
 
 def program(own: Program, n_arms: int, horizon: int | None) -> Program:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, lane_bits, load, select, splat
 from bothworlds.omd.leader import exponential as mode
@@ -44,14 +44,14 @@ def look_around(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
         mode.look_around(K, t, S, ESTIMATES, ESTIMATES + 4 * K, M, eta, tally, like)
 
 
-@jit
+@inlined
 def draw(K: int, t: int, C: Any, S: Any, M: Any, leads: Any, u: Any) -> Any:
     """Draw from the mixed weights."""
     rate = mode.rate(C[RATE], t)
     return mode.draw(K, S, M, C[FACTOR] * rate, cap_of(K, rate), counts(K, S), leads, u)
 
 
-@jit
+@inlined
 def learn(
     K: int, t: int, C: Any, S: Any, M: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
@@ -69,7 +69,10 @@ def learn_outside(
     kernels.learn(K, S, arm, told, loss * inverse_p, loss)
 
 
-_KERNELS = kernels_of((ESTIMATES, 6), kernels.choose, look_around, draw, learn, learn_outside)
+_KERNELS = kernels_of(
+    (ESTIMATES, 6), kernels.choose, kernels.update, look_around, draw, learn,
+    learn_outside=learn_outside,
+)  # fmt: skip
 
 
 def program(own: Program, n_arms: int, horizon: int | None) -> Program:

@@ -91,14 +91,10 @@ def draw_beside(
     u: Any,
 ) -> Any:  # fmt: skip
     """Draw in the lanes in the mode; other lanes have drawn ``arm`` by a pass over their arms."""
-    if membership.is_due(t):
-        mode.see(K, S, M, eta, u)
-    if any_lane(leads):
-        inverse_p = load(S, half.INVERSE_P, u)
-        mine = mode.draw(K, t, S, M, eta, over, near_below, leads, u)
-        arm = select(leads, mine, arm)
-        store(S, half.INVERSE_P, select(leads, load(S, half.INVERSE_P, u), inverse_p))
-    return arm
+    inverse_p = load(S, half.INVERSE_P, u)
+    mine = mode.draw(K, t, S, M, eta, over, near_below, leads, u)
+    store(S, half.INVERSE_P, select(leads, load(S, half.INVERSE_P, u), inverse_p))
+    return select(leads, mine, arm)
 
 
 @jit
@@ -119,9 +115,13 @@ def choose_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
         return choose_by_pass(K, t, C, S, G, u)
     eta, over, _ = foreseen(K, t, C, M, u)
     leads = who_leads(K, t, S, M, eta, None, u)
-    if not any_lane(negate(leads)):
-        return mode.draw(K, t, S, M, eta, over, None, leads, u)
-    arm = choose_by_pass(K, t, C, S, G, u)
+    arm = splat_int(0, u)
+    if any_lane(negate(leads)):
+        arm = choose_by_pass(K, t, C, S, G, u)
+        if membership.is_due(t):
+            mode.see(K, S, M, eta, u)
+        if not any_lane(leads):
+            return arm
     return draw_beside(K, t, S, M, eta, over, None, leads, arm, u)
 
 
@@ -132,9 +132,13 @@ def choose_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
         return choose_by_pass(K, t, C, S, G, u)
     eta, over, limit = foreseen(K, t, C, M, u)
     leads = who_leads(K, t, S, M, eta, limit, u)
-    if not any_lane(negate(leads)):
-        return mode.draw(K, t, S, M, eta, over, limit, leads, u)
-    arm = choose_by_pass(K, t, C, S, G, u)
+    arm = splat_int(0, u)
+    if any_lane(negate(leads)):
+        arm = choose_by_pass(K, t, C, S, G, u)
+        if membership.is_due(t):
+            mode.see(K, S, M, eta, u)
+        if not any_lane(leads):
+            return arm
     return draw_beside(K, t, S, M, eta, over, limit, leads, arm, u)
 
 

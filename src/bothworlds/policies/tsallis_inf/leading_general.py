@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bothworlds.arguments import Estimator
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, select
 from bothworlds.omd import late_rates, powers
@@ -15,7 +15,7 @@ from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leader import powers as mode
 from bothworlds.omd.leader.layout import NEXT
 from bothworlds.policies.base import Array, Program
-from bothworlds.policies.leading import kernels_of, leading_program, silenced
+from bothworlds.policies.leading import kernels_of, leading_program
 from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS
 from bothworlds.policies.tsallis_inf.tiles import (
     rate_in_tile,
@@ -75,7 +75,7 @@ def look_around_rv(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
         mode.look_around(K, t, S, M, advance(C, SERIES), eta, limit, like)
 
 
-@jit
+@inlined
 def draw(K: int, t: int, C: Any, S: Any, M: Any, reduced: Any, leads: Any, u: Any) -> Any:
     """Solve the OMD step, draw from it and look a round ahead.
 
@@ -99,19 +99,19 @@ def draw(K: int, t: int, C: Any, S: Any, M: Any, reduced: Any, leads: Any, u: An
     return mode.draw(K, t, S, M, B, eta, over, over_power, limit, leads, u)
 
 
-@jit
+@inlined
 def draw_iw(K: int, t: int, C: Any, S: Any, M: Any, leads: Any, u: Any) -> Any:
     """Draw with importance weighting."""
     return draw(K, t, C, S, M, None, leads, u)
 
 
-@jit
+@inlined
 def draw_rv(K: int, t: int, C: Any, S: Any, M: Any, leads: Any, u: Any) -> Any:
     """Draw with reduced variance."""
     return draw(K, t, C, S, M, True, leads, u)
 
 
-@jit
+@inlined
 def learn_iw(
     K: int, t: int, C: Any, S: Any, M: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
@@ -119,7 +119,7 @@ def learn_iw(
     mode.learn(K, M, advance(C, SERIES), None, leads, arm, inverse_p, loss)
 
 
-@jit
+@inlined
 def learn_rv(
     K: int, t: int, C: Any, S: Any, M: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
@@ -140,11 +140,12 @@ def learn_outside_rv(
 
 _OWN = powers.ESTIMATES, powers.PER_ARM
 _KERNELS = {
-    "iw": kernels_of(
-        _OWN, choose_by_pass, look_around_iw, draw_iw, learn_iw, silenced(update_equal_iw)
+    "iw": kernels_of(_OWN, choose_by_pass, update_equal_iw, look_around_iw, draw_iw, learn_iw),
+    "rv": kernels_of(
+        _OWN, choose_by_pass, update_equal_rv, look_around_rv, draw_rv, learn_rv,
+        learn_outside=learn_outside_rv,
     ),
-    "rv": kernels_of(_OWN, choose_by_pass, look_around_rv, draw_rv, learn_rv, learn_outside_rv),
-}
+}  # fmt: skip
 
 
 def program(
