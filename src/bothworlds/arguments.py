@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 
 FloatArray = NDArray[np.float64]
 Word = TypeVar("Word", bound=str)
@@ -119,7 +119,7 @@ def number(
     """
     x = real(value)
     if x is None or not low <= x <= high:
-        raise InvalidParameter(must(parameter, owner, expected, value))
+        raise invalid(parameter, owner, expected, value)
     return x
 
 
@@ -163,7 +163,7 @@ def whole(
     """
     if not is_whole(value) or int(value) < least:
         expected = expected or f"an integer of at least {least}"
-        raise InvalidParameter(must(parameter, owner, expected, value))
+        raise invalid(parameter, owner, expected, value)
     return int(value)
 
 
@@ -190,14 +190,14 @@ def arm_count(value: object, owner: str) -> int:
 def index(parameter: str, value: object, owner: str, n_arms: int) -> int:
     """Read the index of one of this many arms."""
     if not is_whole(value) or not 0 <= int(value) < n_arms:
-        raise InvalidParameter(must(parameter, owner, f"the index of one of {n_arms} arms", value))
+        raise invalid(parameter, owner, f"the index of one of {n_arms} arms", value)
     return int(value)
 
 
 def flag(parameter: str, value: object, owner: str, expected: str = "True or False") -> bool:
     """Read True or False."""
     if not is_flag(value):
-        raise InvalidParameter(must(parameter, owner, expected, value))
+        raise invalid(parameter, owner, expected, value)
     return bool(value)
 
 
@@ -216,7 +216,7 @@ def one_of(parameter: str, value: object, owner: str, choices: tuple[Word, ...])
             return choice
     names = [f'"{choice}"' for choice in choices]
     expected = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    raise InvalidParameter(must(parameter, owner, expected, value))
+    raise invalid(parameter, owner, expected, value)
 
 
 def estimator_name(value: object, owner: str) -> Published:
@@ -255,7 +255,7 @@ def finite_vector(
     """Read a new vector of one or more finite numbers."""
     x = numbers(value, kinds)
     if x is None or x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
-        raise InvalidParameter(must(parameter, owner, expected, value))
+        raise invalid(parameter, owner, expected, value)
     return x.copy()
 
 
@@ -268,7 +268,7 @@ def unit_vector(
     """Read two or more numbers in [0, 1], one per arm."""
     x = numbers(value)
     if x is None or x.ndim != 1 or x.size < 2 or not np.all((x >= 0.0) & (x <= 1.0)):
-        raise InvalidParameter(must(parameter, owner, expected, value))
+        raise invalid(parameter, owner, expected, value)
     return x
 
 
@@ -276,8 +276,7 @@ def shaped(parameter: str, value: object, owner: str, shape: tuple[int, ...]) ->
     """Read finite numbers of a given shape."""
     x = numbers(value)
     if x is None or x.shape != shape or not np.all(np.isfinite(x)):
-        expected = f"an array of finite numbers of shape {shape}"
-        raise InvalidParameter(must(parameter, owner, expected, value))
+        raise invalid(parameter, owner, f"an array of finite numbers of shape {shape}", value)
     return x
 
 
@@ -326,5 +325,5 @@ def checked_bounds(bounds: object) -> tuple[float, float]:
     low, high = ends if len(ends) == 2 else (None, None)
     if low is None or high is None or not (low < high and math.isfinite(high - low)):
         expected = "two numbers at a finite distance, the first below the second"
-        raise InvalidParameter(must("bounds", "Bandit", expected, bounds))
+        raise invalid("bounds", "Bandit", expected, bounds)
     return low, high

@@ -199,6 +199,11 @@ def must(parameter: str, owner: str, expected: str, got: object) -> str:
     return f"The {parameter} of {owner} must be {expected}, got {shown}."
 
 
+def invalid(parameter: str, owner: str, expected: str, got: object) -> InvalidParameter:
+    """Build the error about a value that a parameter does not accept, with the words of `must`."""
+    return InvalidParameter(must(parameter, owner, expected, got))
+
+
 def missing_extra(extra: str, package: str) -> MissingExtra:
     """Build the error that names the one command installing an optional package.
 

@@ -28,7 +28,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from bothworlds.errors import BothworldsError, InvalidParameter, KernelError, must
+from bothworlds.errors import BothworldsError, KernelError, invalid, must
 from bothworlds.lanes.jit import keep_as
 from bothworlds.lanes.user_functions import code_key, joint_key
 
@@ -262,14 +262,14 @@ def argument_count(parameter: str, function: Any, owner: str, allowed: tuple[int
     try:
         arguments = list(inspect.signature(plain).parameters.values())
     except (TypeError, ValueError):
-        raise InvalidParameter(must(parameter, owner, expected, function)) from None
+        raise invalid(parameter, owner, expected, function) from None
     kinds = {argument.kind for argument in arguments}
     positional = {
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     }
     if len(arguments) not in allowed or not kinds <= positional:
-        raise InvalidParameter(must(parameter, owner, expected, function))
+        raise invalid(parameter, owner, expected, function)
     return len(arguments)
 
 
@@ -285,7 +285,7 @@ def body_of(cls: type) -> dict[str, Any]:
     for name, value in body.items():
         plain = getattr(value, "py_func", value)
         if inspect.isfunction(plain) and plain.__code__.co_varnames[:1] == ("self",):
-            raise InvalidParameter(must(name, cls.__name__, "a function without self", value))
+            raise invalid(name, cls.__name__, "a function without self", value)
     return body
 
 
@@ -335,7 +335,7 @@ def check_numbers(configured: Any) -> None:
     for name in configured.record._fields:
         value = getattr(configured, name)
         if not isinstance(value, Real):
-            raise InvalidParameter(must(name, type(configured).__name__, "a number", value))
+            raise invalid(name, type(configured).__name__, "a number", value)
 
 
 def numbers(configured: Any) -> list[float]:

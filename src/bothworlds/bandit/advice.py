@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.arguments import is_number
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import InvalidParameter, invalid
 
 ROUNDING = 1e-9
 """How far from 1 the probabilities of an expert may add up."""
@@ -57,7 +57,7 @@ class AdviceReader:
         """Return a mark for every arm that is available; raise `InvalidParameter` if none is."""
         named = self._named(available, self.arms, "available", "arms")
         if not named:
-            raise InvalidParameter(must("available", self.owner, "at least one arm", available))
+            raise invalid("available", self.owner, "at least one arm", available)
         here = np.zeros(len(self.arms), np.uint8)
         here[[self.arms[arm] for arm in named]] = 1
         return here
@@ -74,7 +74,7 @@ class AdviceReader:
             self.everyone = True
         if type(advice) is not dict and not isinstance(advice, Mapping):
             expected = "a mapping from every expert to an arm or to probabilities of arms"
-            raise InvalidParameter(must("advice", self.owner, expected, advice))
+            raise invalid("advice", self.owner, expected, advice)
         resting: Collection[Any] = ()
         if asleep is not None:
             resting = set(self._named(asleep, self.experts, "asleep", "experts"))
@@ -125,32 +125,31 @@ class AdviceReader:
                     A[j] /= total
         if not awake.any():
             expected = "advice for an available arm from at least one expert"
-            raise InvalidParameter(must("advice", self.owner, expected, advice))
+            raise invalid("advice", self.owner, expected, advice)
 
     def _refuse_names(self, advice: Mapping[Any, Any], resting: Collection[Any]) -> None:
         awake = [name for name in self.experts if name not in resting]
         for name in advice:
             if name not in awake:
-                expected = f"advice of {_names(awake)}"
-                raise InvalidParameter(must("advice", self.owner, expected, name))
+                raise invalid("advice", self.owner, f"advice of {_names(awake)}", name)
         missing = next(name for name in awake if name not in advice)
         expected = f"advice of every expert that is not asleep, {missing!r} included"
-        raise InvalidParameter(must("advice", self.owner, expected, list(advice)))
+        raise invalid("advice", self.owner, expected, list(advice))
 
     def _unknown_arm(self, given: object, expert: Any) -> InvalidParameter:
         expected = f"an arm or a mapping from arms to probabilities for {expert!r}"
-        return InvalidParameter(must("advice", self.owner, expected, given))
+        return invalid("advice", self.owner, expected, given)
 
     def _row(self, at: int, given: Mapping[Any, Any], expert: Any) -> None:
         total = 0.0
         for value in given.values():
             if (type(value) is not float and not is_number(value)) or not 0.0 <= value < math.inf:
                 expected = f"probabilities >= 0 of arms for {expert!r}"
-                raise InvalidParameter(must("advice", self.owner, expected, value))
+                raise invalid("advice", self.owner, expected, value)
             total += float(value)
         if abs(total - 1.0) > ROUNDING:
             expected = f"probabilities that add up to 1 for {expert!r}"
-            raise InvalidParameter(must("advice", self.owner, expected, total))
+            raise invalid("advice", self.owner, expected, total)
         cells, arms = self._cells, self.arms
         for arm, value in given.items():
             try:
@@ -161,7 +160,7 @@ class AdviceReader:
     def _named(self, given: Any, known: Mapping[Any, int], word: str, kind: str) -> list[Any]:
         expected = f"a list of {kind} among {_names(known)}"
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-            raise InvalidParameter(must(word, self.owner, expected, given))
+            raise invalid(word, self.owner, expected, given)
         found = list(given)
         for name in found:
             try:
@@ -169,7 +168,7 @@ class AdviceReader:
             except TypeError:
                 unknown = True
             if unknown:
-                raise InvalidParameter(must(word, self.owner, expected, name))
+                raise invalid(word, self.owner, expected, name)
         return found
 
 

@@ -23,7 +23,7 @@ from bothworlds.bandit.pending import Keys, checked_age, checked_key, closed, is
 from bothworlds.bandit.persistent import Persistent
 from bothworlds.bandit.standing import ROWS, Standing, draw_once, hear
 from bothworlds.bandit.state_file import listed, record, truth, whole
-from bothworlds.errors import InvalidParameter, UnknownDecision, must
+from bothworlds.errors import InvalidParameter, UnknownDecision, invalid, must
 from bothworlds.evidence.report import Report, Units
 from bothworlds.evidence.sums import Evidence
 from bothworlds.lanes.direct import direct
@@ -406,7 +406,7 @@ class AdvisedBandit(Persistent[Policy]):
         with self._lock:
             if known in self._experts or len(self._experts) >= MOST_EXPERTS:
                 expected = f"a new name, for at most {MOST_EXPERTS} experts"
-                raise InvalidParameter(must("name", owner, expected, name))
+                raise invalid("name", owner, expected, name)
             N = len(self._experts) + 1
             share = 1.0 / N
             if weight is not None:
@@ -422,7 +422,7 @@ class AdvisedBandit(Persistent[Policy]):
         with self._lock:
             if name not in self._experts or len(self._experts) == 1:
                 expected = f"one of {list(self._experts)}, of which one must remain"
-                raise InvalidParameter(must("name", owner, expected, name))
+                raise invalid("name", owner, expected, name)
             kept = [j for j, each in enumerate(self._experts) if each != name]
             self._change_experts(kept, tuple(self._experts[j] for j in kept), None)
 
@@ -610,7 +610,7 @@ def _checked_experts(experts: object, owner: str = "AdvisedBandit") -> list[Arm]
         names = []
     if not 1 <= len(names) <= MOST_EXPERTS:
         expected = f"1 to {MOST_EXPERTS} distinct names, or their number"
-        raise InvalidParameter(must("experts", owner, expected, experts))
+        raise invalid("experts", owner, expected, experts)
     return names
 
 

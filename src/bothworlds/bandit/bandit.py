@@ -24,13 +24,7 @@ from bothworlds.bandit.feedback import (
 )
 from bothworlds.bandit.inspectable import Inspectable
 from bothworlds.bandit.pending import Keys, checked_age, checked_key
-from bothworlds.errors import (
-    InvalidFeedback,
-    InvalidParameter,
-    KernelError,
-    UnknownDecision,
-    must,
-)
+from bothworlds.errors import InvalidFeedback, KernelError, UnknownDecision, invalid, must
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.logs.jsonl import Log, Target
 from bothworlds.logs.record import LoggedDecision
@@ -97,8 +91,7 @@ class Bandit(Inspectable):
         evidence: bool | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
-            expected = "a policy such as TsallisINF()"
-            raise InvalidParameter(must("policy", "Bandit", expected, policy))
+            raise invalid("policy", "Bandit", "a policy such as TsallisINF()", policy)
         names = checked_names(arms)
         checked = default_bounds(policy) if bounds is None else checked_bounds(bounds)
         units = FeedbackUnits(checked, flag("clip", clip, "Bandit"))
@@ -511,7 +504,7 @@ class Bandit(Inspectable):
             w0 = None if probability is None else real(probability)
             if probability is not None and (w0 is None or not 0.0 < w0 < 1.0):
                 expected = "a number strictly between 0 and 1"
-                raise InvalidParameter(must("probability", owner, expected, probability))
+                raise invalid("probability", owner, expected, probability)
             self._core.add_arm(arm, w0)
 
     def retire_arm(self, name: Arm) -> None:
@@ -538,7 +531,7 @@ class Bandit(Inspectable):
         with self._lock:
             slot = self._core.roster.slot(name, owner)
             if len(self._core) == 1:
-                raise InvalidParameter(must("name", owner, "an arm other than the last one", name))
+                raise invalid("name", owner, "an arm other than the last one", name)
             self._core.retire_arm(slot)
 
 
@@ -571,7 +564,7 @@ def _admitted_many(core: Core, keys: Keys, decisions: Any, count: int) -> Sequen
     else:
         numbers = [_admitted(core, keys, decision, "Bandit.tell") for decision in decisions]
         if len(set(numbers)) < len(numbers):
-            raise InvalidParameter(must("decisions", owner, "distinct decisions", numbers))
+            raise invalid("decisions", owner, "distinct decisions", numbers)
     if len(numbers) != count:
         expected = f"as many as there are decisions, {len(numbers)}"
         raise InvalidFeedback(must("feedback", owner, expected, count))
@@ -594,4 +587,4 @@ def _logged(core: Core, number: int, reward: Any, loss: Any) -> LoggedDecision:
 def _check_resizable(policy: Policy, owner: str) -> None:
     if not policy.traits.resizable:
         expected = "one whose arms can change, such as TsallisINF without gaps"
-        raise InvalidParameter(must("policy", owner, expected, policy))
+        raise invalid("policy", owner, expected, policy)

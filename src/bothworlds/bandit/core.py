@@ -35,7 +35,7 @@ from bothworlds.bandit.state import (
     with_columns,
     with_decision,
 )
-from bothworlds.errors import InvalidParameter, KernelError, UnknownDecision, must
+from bothworlds.errors import KernelError, UnknownDecision, invalid, must
 from bothworlds.lanes.direct import address, direct, placed
 from bothworlds.lanes.kernels import ARMS, ROUND
 from bothworlds.lanes.wrap import drawing_code
@@ -592,7 +592,7 @@ class Core(Held):
         arms = np.column_stack([old, new])
         why = self.policy.missing(arms, range(arms.shape[1]))
         if why:
-            raise InvalidParameter(must("name", "Bandit.add_arm", f"such that {why}", arm))
+            raise invalid("name", "Bandit.add_arm", f"such that {why}", arm)
         F = self._resized(arms)
         self.roster.enter(arm)
         self.keeper.grow(len(self.roster.names))
@@ -605,8 +605,7 @@ class Core(Held):
         why = self.policy.missing(old, kept)
         if why:
             name = self.roster.playing()[slot]
-            expected = f"such that of the other arms {why}"
-            raise InvalidParameter(must("name", "Bandit.retire_arm", expected, name))
+            raise invalid("name", "Bandit.retire_arm", f"such that of the other arms {why}", name)
         estimate = float(old[0, slot] - old[0].min()) if self.policy.traits.estimates else None
         F = self._resized(np.delete(old, slot, axis=1))
         self.roster.leave(slot, estimate)
@@ -719,22 +718,22 @@ def _certain(F: Array, slots: NDArray[np.intp]) -> None:
 def _checked_available(core: Core, available: object) -> list[int]:
     owner = "Bandit.ask"
     if isinstance(available, str | bytes) or not isinstance(available, Iterable):
-        raise InvalidParameter(must("available", owner, "a sequence of arm names", available))
+        raise invalid("available", owner, "a sequence of arm names", available)
     names = list(available)
     slots = sorted({core.roster.slot(name, owner, "available") for name in names})
     if not slots or len(slots) < len(names):
-        raise InvalidParameter(must("available", owner, "one or more distinct arms", names))
+        raise invalid("available", owner, "one or more distinct arms", names)
     if len(slots) < len(core):
         policy = core.policy
         if not policy.traits.separable:
             expected = f"all arms, which {policy!r} describes together"
-            raise InvalidParameter(must("available", owner, expected, names))
+            raise invalid("available", owner, expected, names)
         if columns(core.F, policy).shape[1] != len(core):
             expected = f"all arms, because the state of {policy!r} has no rows by arm"
-            raise InvalidParameter(must("available", owner, expected, names))
+            raise invalid("available", owner, expected, names)
         why = policy.missing(columns(core.F, policy), slots)
         if why:
-            raise InvalidParameter(must("available", owner, f"such that {why}", names))
+            raise invalid("available", owner, f"such that {why}", names)
     return slots
 
 

@@ -20,7 +20,7 @@ from bothworlds.bandit.feedback import FeedbackUnits, default_bounds
 from bothworlds.bandit.pending import Keys, checked_age, checked_key, closed, is_key
 from bothworlds.bandit.persistent import Persistent
 from bothworlds.bandit.state_file import listed, record, whole
-from bothworlds.errors import InvalidFeedback, InvalidParameter, KernelError, UnknownDecision, must
+from bothworlds.errors import InvalidFeedback, KernelError, UnknownDecision, invalid, must
 from bothworlds.policies.sparring import Sparring
 from bothworlds.seeding import checked_seed, derived_seed
 
@@ -141,8 +141,7 @@ class DuelingBandit(Persistent[Sparring]):
     ) -> None:
         owner = "DuelingBandit"
         if not isinstance(policy, Sparring):
-            expected = "a dueling policy such as Sparring()"
-            raise InvalidParameter(must("policy", owner, expected, policy))
+            raise invalid("policy", owner, "a dueling policy such as Sparring()", policy)
         names = checked_names(arms, owner)
         seed = checked_seed(seed, owner)
         inner = policy.side()
@@ -387,10 +386,9 @@ class DuelingBandit(Persistent[Sparring]):
         """
         owner = "DuelingBandit.probabilities"
         if side is not None and side not in SIDES:
-            raise InvalidParameter(must("side", owner, '"left", "right" or None', side))
+            raise invalid("side", owner, '"left", "right" or None', side)
         if not self._policy.policy.traits.knows_probability:
-            expected = "one that knows its probabilities"
-            raise InvalidParameter(must("policy", owner, expected, self._policy))
+            raise invalid("policy", owner, "one that knows its probabilities", self._policy)
         with self._quiet:
             left = self._left.probabilities()
             if self._policy.shared or side == "left":

@@ -38,7 +38,7 @@ from bothworlds.bandit.state_file import (
     text,
     whole,
 )
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.evidence.fused import noting_of, observe_late_all, observe_noted, telling_of
 from bothworlds.evidence.sums import Array, Evidence
 from bothworlds.lanes.direct import address, at_hand, direct, placed
@@ -74,7 +74,7 @@ def keeps_sums(policy: Policy, n_arms: int, wished: bool | None, limited: bool) 
         )
     if flag("evidence", wished, "Bandit") and not limited:
         expected = "False without bounds, on which every interval rests"
-        raise InvalidParameter(must("evidence", "Bandit", expected, wished))
+        raise invalid("evidence", "Bandit", expected, wished)
     return bool(wished)
 
 

@@ -15,7 +15,7 @@ from bothworlds.bandit.feedback import UNBOUNDED, FeedbackUnits
 from bothworlds.bandit.pending import Keys
 from bothworlds.bandit.persistent import Persistent
 from bothworlds.bandit.state import columns
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.logs.jsonl import Log
 from bothworlds.policies.base import Policy
 
@@ -114,7 +114,7 @@ class Inspectable(Persistent[Policy]):
         policy = self._policy
         if not policy.traits.knows_probability:
             expected = "one that knows its probabilities"
-            raise InvalidParameter(must("policy", "Bandit.probabilities", expected, policy))
+            raise invalid("policy", "Bandit.probabilities", expected, policy)
         with self._quiet:
             return self._core.probabilities()
 
@@ -253,10 +253,10 @@ class Inspectable(Persistent[Policy]):
         evidence = self._core.keeper.evidence
         if evidence is None and len(self._core.roster.names) < MANY_ARMS:
             expected = "kept from the start, by Bandit(..., evidence=True) or a Floor"
-            raise InvalidParameter(must("evidence", owner, expected, None))
+            raise invalid("evidence", owner, expected, None)
         if evidence is None:
             expected = f"fewer than {MANY_ARMS}, so that sums are kept of each"
-            raise InvalidParameter(must("number of arms", owner, expected, len(self)))
+            raise invalid("number of arms", owner, expected, len(self))
         return evidence
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bothworlds.arguments import whole
 from bothworlds.bandit.decision import Lineup
-from bothworlds.errors import DecisionClosed, InvalidParameter, must
+from bothworlds.errors import DecisionClosed, invalid
 from bothworlds.policies.base import Array
 from bothworlds.policies.late import INVERSE_P
 from bothworlds.policies.late import width as width
@@ -200,8 +200,7 @@ def checked_age(older_than: object, owner: str) -> int | timedelta:
 def checked_key(key: object, owner: str) -> None:
     """Refuse a value that cannot be the key of a decision."""
     if not is_key(key):
-        expected = f"a text of 1 to {LONGEST_KEY} characters"
-        raise InvalidParameter(must("key", owner, expected, key))
+        raise invalid("key", owner, f"a text of 1 to {LONGEST_KEY} characters", key)
 
 
 def is_key(key: object) -> bool:

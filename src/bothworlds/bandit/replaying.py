@@ -16,7 +16,7 @@ from typing import Any
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.core import adopt
 from bothworlds.bandit.decision import Arm
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.logs.jsonl import joined, read_jsonl
 from bothworlds.logs.record import LoggedDecision, recorded
 from bothworlds.policies.base import Policy
@@ -73,7 +73,7 @@ def replay(
     if arms is None:
         kept = list(_rows(log))
         if not kept:
-            raise InvalidParameter(must("log", owner, "one row or more, or given with arms", []))
+            raise invalid("log", owner, "one row or more, or given with arms", [])
         arms = list(_named(kept))
         events: Iterable[tuple[int, LoggedDecision]] = kept
     else:
@@ -91,7 +91,7 @@ def replay(
         if answered:
             bandit._learn(known, row.reward, row.loss)
         elif row.round in ids:
-            raise InvalidParameter(must("round", where, "new", row.round))
+            raise invalid("round", where, "new", row.round)
         else:
             ids[row.round] = known
     return bandit
@@ -101,14 +101,14 @@ def _rows(log: Rows) -> Iterator[tuple[int, LoggedDecision]]:
     """Yield the rows of a log with their numbers, from 1."""
     rows = read_jsonl(log) if isinstance(log, str | os.PathLike) else log
     if not isinstance(rows, Iterable):
-        raise InvalidParameter(must("log", "replay", "a path or rows", log))
+        raise invalid("log", "replay", "a path or rows", log)
     for number, row in enumerate(rows, start=1):
         if isinstance(row, Mapping):
             where = f"row {number} of the log"
             row = recorded(joined(row, where), where)
         if not isinstance(row, LoggedDecision):
             expected = "a LoggedDecision or a mapping with round and arm"
-            raise InvalidParameter(must(f"row {number}", "the log", expected, row))
+            raise invalid(f"row {number}", "the log", expected, row)
         yield number, row
 
 

@@ -26,7 +26,7 @@ from bothworlds.bandit.pending import LONGEST_KEY, Keys, checked_age, checked_ke
 from bothworlds.bandit.persistent import Persistent
 from bothworlds.bandit.state_file import LARGEST_WHOLE, listed, record
 from bothworlds.bandit.state_file import whole as whole_number
-from bothworlds.errors import DecisionClosed, InvalidParameter, UnknownDecision, must
+from bothworlds.errors import DecisionClosed, UnknownDecision, invalid, must
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed, derived_seed
 
@@ -191,7 +191,7 @@ class SegmentedBandit(Persistent[Policy]):
         lent = whole("prior", prior, owner, 0)
         if lent and isinstance(policy, Policy) and not is_sum(policy):
             expected = f"0 for {policy!r}, whose state is no sum of estimates"
-            raise InvalidParameter(must("prior", owner, expected, prior))
+            raise invalid("prior", owner, expected, prior)
         options = {"bounds": bounds, "clip": flag("clip", clip, owner), "evidence": evidence}
         self._open(policy, names, kept, lent, checked_seed(seed, owner), options)
         # What a segment would refuse is refused now.
@@ -257,14 +257,13 @@ class SegmentedBandit(Persistent[Policy]):
             owner = f"{self._OWNER}.ask"
             checked_key(key, owner)
             if _parsed(key) is not None:
-                expected = "a text that does not look like a decision's id"
-                raise InvalidParameter(must("key", owner, expected, key))
+                raise invalid("key", owner, "a text that does not look like a decision's id", key)
         with self._lock:
             known: SegmentDecision | None = None if key is None else self._keys.decisions.get(key)
             if known is not None:
                 if known.segment != segment:
                     expected = f"one that is not pending in another segment, {known.segment!r}"
-                    raise InvalidParameter(must("key", owner, expected, key))
+                    raise invalid("key", owner, expected, key)
                 return known
             bandit = self._segments.get(segment) or self._made(segment)
             shift = self._lending.shift(bandit)
@@ -417,7 +416,7 @@ class SegmentedBandit(Persistent[Policy]):
     def _check_name(self, segment: object, method: str) -> None:
         if not is_key(segment):
             expected = f"a text of 1 to {LONGEST_KEY} characters"
-            raise InvalidParameter(must("segment", f"{self._OWNER}.{method}", expected, segment))
+            raise invalid("segment", f"{self._OWNER}.{method}", expected, segment)
 
     # --- segments ------------------------------------------------------------------------------
 
@@ -446,8 +445,7 @@ class SegmentedBandit(Persistent[Policy]):
     def _known(self, segment: object, method: str) -> Bandit:
         found = self._segments.get(segment) if isinstance(segment, str) else None
         if found is None:
-            expected = "an existing segment"
-            raise InvalidParameter(must("segment", f"{self._OWNER}.{method}", expected, segment))
+            raise invalid("segment", f"{self._OWNER}.{method}", "an existing segment", segment)
         return found
 
     def __getitem__(self, segment: str) -> Bandit:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.evidence import update
 from bothworlds.evidence.bounds import checked_confidence
 from bothworlds.evidence.report import Units
@@ -241,8 +241,7 @@ class Standing(Mapping[Any, ExpertStanding]):
         """
         for name in (better, other):
             if name not in self._of:
-                expected = f"one of {list(self._of)}"
-                raise InvalidParameter(must("expert", "Standing.gap", expected, name))
+                raise invalid("expert", "Standing.gap", f"one of {list(self._of)}", name)
         return self.units.difference(self._lead(self._sequences, better, other))
 
     def _lead(self, sequences: list[tuple[float, float]], better: Any, other: Any) -> float:

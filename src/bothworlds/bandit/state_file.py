@@ -21,7 +21,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.errors import InvalidParameter, StateFileError, must
+from bothworlds.errors import StateFileError, invalid, must
 from bothworlds.omd import learning_rates
 from bothworlds.policies.base import Array, Saved
 from bothworlds.registry import POLICIES
@@ -145,7 +145,7 @@ def describe(value: Any, owner: str) -> Any:
         return [describe(item, owner) for item in value]
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         expected = "a dataclass of numbers, strings and such dataclasses"
-        raise InvalidParameter(must("policy", owner, expected, value))
+        raise invalid("policy", owner, expected, value)
     fields = {
         field.name: describe(getattr(value, field.name), owner)
         for field in dataclasses.fields(value)

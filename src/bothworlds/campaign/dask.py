@@ -20,7 +20,7 @@ from bothworlds.campaign.shard import run_shard
 from bothworlds.campaign.workers import Remote, gone
 from bothworlds.engine.outcome import TileOutcome
 from bothworlds.engine.tile import TileJob
-from bothworlds.errors import ClusterError, InvalidParameter, missing_extra, must
+from bothworlds.errors import ClusterError, invalid, missing_extra
 
 _LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?")
 PATIENCE = 10
@@ -48,7 +48,7 @@ def cluster(address: str) -> Iterator[Executor]:
     local = _LOCAL.fullmatch(address)
     if not local and not re.fullmatch(r"[a-z]+://\S+", address):
         expected = "an address such as tcp://host:8786, or local"
-        raise InvalidParameter(must("cluster", "bothworlds", expected, address))
+        raise invalid("cluster", "bothworlds", expected, address)
     try:
         import distributed
     except ImportError as error:
@@ -90,7 +90,7 @@ class Dask(Remote):
         self._client: Any = executor._client  # type: ignore[attr-defined]
         if self._client.asynchronous:
             expected = "of a client that is not asynchronous, since simulate waits for it"
-            raise InvalidParameter(must("executor", "simulate", expected, executor))
+            raise invalid("executor", "simulate", expected, executor)
         self._slots, self._asked = 0, float("-inf")
         self._tasks: weakref.WeakKeyDictionary[Future[Any], Any] = weakref.WeakKeyDictionary()
 

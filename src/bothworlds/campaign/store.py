@@ -31,7 +31,7 @@ from bothworlds.campaign.store_view import CurveFiles as CurveFiles
 from bothworlds.campaign.store_view import StoreView, content, missing_spans
 from bothworlds.engine.outcome import TileOutcome
 from bothworlds.engine.tile import TileJob
-from bothworlds.errors import InvalidParameter, ResultFileError, must
+from bothworlds.errors import ResultFileError, invalid
 from bothworlds.files import RangeLock, pyarrow, sweep
 
 TRUSTED = 3
@@ -72,7 +72,7 @@ class Store(StoreView):
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             expected = f"a folder that can be written ({error.strerror})"
-            raise InvalidParameter(must("store", "simulate", expected, str(self.folder))) from error
+            raise invalid("store", "simulate", expected, str(self.folder)) from error
         sweep(self.folder)
 
     def missing(self, curve: Curve) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from bothworlds.checks.streams import (
 )
 from bothworlds.engine.replay import World
 from bothworlds.environments.base import Environment
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.seeding import checked_seed
 
 ENVIRONMENT_CHECKS: dict[str, Check[World]] = {
@@ -97,7 +97,7 @@ def check_environment(
     owner = "check_environment"
     if not isinstance(environment, Environment) or environment.kind == "advised":
         expected = "one of bothworlds.environments, not one with advice"
-        raise InvalidParameter(must("environment", owner, expected, environment))
+        raise invalid("environment", owner, expected, environment)
     skipped = checked_skip(skip, ENVIRONMENT_CHECKS, owner)
     world = World(environment, checked_seed(seed, owner))
     return run_checks("environment", repr(environment), world, ENVIRONMENT_CHECKS, skipped)

@@ -13,7 +13,7 @@ from bothworlds.checks.learning import better_than_uniform, constant_losses, lan
 from bothworlds.checks.persistence import same_seed, save_and_load
 from bothworlds.checks.report import Check, Report, checked_skip, run_checks
 from bothworlds.checks.subject import Inspected
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed
 
@@ -98,7 +98,7 @@ def check_policy(
     """
     owner = "check_policy"
     if not isinstance(policy, Policy):
-        raise InvalidParameter(must("policy", owner, "a policy such as TsallisINF()", policy))
+        raise invalid("policy", owner, "a policy such as TsallisINF()", policy)
     if n_arms is None:
         gaps = getattr(policy, "gaps", None)
         n_arms = 5 if gaps is None else len(gaps)

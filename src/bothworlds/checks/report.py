@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from bothworlds.errors import CheckFailed, InvalidParameter, must
+from bothworlds.errors import CheckFailed, invalid, must
 
 Status = Literal["passed", "failed", "skipped", "not applicable"]
 Subject = TypeVar("Subject")
@@ -99,7 +99,7 @@ def checked_skip(skip: object, checks: Iterable[str], owner: str) -> frozenset[s
     names: list[Any] = list(skip) if several else [skip]  # type: ignore[call-overload]
     for name in names:
         if name not in known:
-            raise InvalidParameter(must("skip", owner, f"names among {', '.join(known)}", name))
+            raise invalid("skip", owner, f"names among {', '.join(known)}", name)
     return frozenset(names)
 
 

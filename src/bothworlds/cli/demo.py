@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from bothworlds.cli.console import command, console
 from bothworlds.cli.options import flag, option
 from bothworlds.cli.serve import extras
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -50,7 +50,7 @@ def demo(
         Open dashboard and page in a browser.
     """
     if seconds is not None and not 0.0 < seconds < 1e9:
-        raise InvalidParameter(must("--seconds", "bothworlds demo", "a positive number", seconds))
+        raise invalid("--seconds", "bothworlds demo", "a positive number", seconds)
     screen = console()
     stop = threading.Event()
     racing = False

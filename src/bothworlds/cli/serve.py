@@ -12,7 +12,7 @@ import typer
 from bothworlds.cli import parse
 from bothworlds.cli.console import FAILED, Commands, command, refusals, say
 from bothworlds.cli.options import AsJson, argument, flag, option
-from bothworlds.errors import InvalidParameter, missing_extra, must
+from bothworlds.errors import InvalidParameter, invalid, missing_extra
 
 if TYPE_CHECKING:
     from bothworlds.serve.domain.experiment import Experiment
@@ -146,14 +146,11 @@ def serve(
         raise InvalidParameter("The option --policy needs --experiment and --arms.")
     names = [] if arms is None else parse.listed(arms, "--arms")
     if arms is not None and len(names) < 2:
-        raise InvalidParameter(must("--arms", "bothworlds serve", "at least two names", arms))
+        raise invalid("--arms", "bothworlds serve", "at least two names", arms)
     if rate is not None and not 0.0 < rate < 1e9:
-        raise InvalidParameter(must("--rate", "bothworlds serve", "a positive number", rate))
+        raise invalid("--rate", "bothworlds serve", "a positive number", rate)
     if retention_days is not None and not 0.0 < retention_days < 1e6:
-        expected = "a positive number"
-        raise InvalidParameter(
-            must("--retention-days", "bothworlds serve", expected, retention_days)
-        )
+        raise invalid("--retention-days", "bothworlds serve", "a positive number", retention_days)
     with extras():
         from bothworlds.serve.http.server import run
         from bothworlds.serve.ops import logs

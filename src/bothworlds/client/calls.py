@@ -19,13 +19,7 @@ from urllib.parse import quote, urlencode
 
 from bothworlds.arguments import is_name, positive, real
 from bothworlds.client.exchange import Endpoint, Malformed, Response, visible
-from bothworlds.errors import (
-    InvalidFeedback,
-    InvalidParameter,
-    ServiceAway,
-    ServiceError,
-    must,
-)
+from bothworlds.errors import InvalidFeedback, ServiceAway, ServiceError, invalid, must
 from bothworlds.protocol import FEEDBACK_BATCH, RETRYABLE
 
 T = TypeVar("T")
@@ -290,7 +284,7 @@ def decide(
     if idempotency_key is not None:
         if not isinstance(idempotency_key, str) or not visible(idempotency_key):
             expected = "a text of visible ASCII characters"
-            raise InvalidParameter(must("idempotency_key", "decide", expected, idempotency_key))
+            raise invalid("idempotency_key", "decide", expected, idempotency_key)
         headers["Idempotency-Key"] = idempotency_key
     document = _circumstances(advice, asleep, segment)
     if available is not None:
@@ -472,7 +466,7 @@ def feedback_many(
     assert numbers is not None
     if len(numbers) != len(decisions):
         expected = f"as many numbers as there are decisions, {len(decisions)}"
-        raise InvalidParameter(must(many, "feedback_many", expected, len(numbers)))
+        raise invalid(many, "feedback_many", expected, len(numbers))
     ids = [id_of(decision) for decision in decisions]
     items = [
         {"decision_id": id, **told}
@@ -585,7 +579,7 @@ def ready() -> Call[bool]:
 def experiment_path(name: object, rest: str = "") -> str:
     """Return the path of an experiment."""
     if not isinstance(name, str) or not name:
-        raise InvalidParameter(must("experiment", "the call", "the name of an experiment", name))
+        raise invalid("experiment", "the call", "the name of an experiment", name)
     return f"/v1/experiments/{quote(name, safe='')}{rest}"
 
 
@@ -594,8 +588,7 @@ def id_of(decision: object) -> str | None:
     if isinstance(decision, Decision):
         return decision.decision_id
     if not isinstance(decision, str) or not decision:
-        expected = "a Decision or the id of one"
-        raise InvalidParameter(must("decision", "the call", expected, decision))
+        raise invalid("decision", "the call", "a Decision or the id of one", decision)
     return decision
 
 
@@ -622,9 +615,9 @@ class Settings:
         """Check the parameters of a client."""
         if key is not None and (not isinstance(key, str) or not key or not visible(key)):
             # The key itself is a secret, and errors end up in logs.
-            raise InvalidParameter(must("key", owner, "a key of the service", type(key).__name__))
+            raise invalid("key", owner, "a key of the service", type(key).__name__)
         if not is_name(retries) or isinstance(retries, str) or not 0 <= retries <= 100:
-            raise InvalidParameter(must("retries", owner, "an integer from 0 to 100", retries))
+            raise invalid("retries", owner, "an integer from 0 to 100", retries)
         return cls(
             Endpoint.of(url),
             key,

@@ -7,7 +7,7 @@ import ssl
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 
 _HEAD_LIMIT = 65_536
 _BODY_LIMIT = 2**26
@@ -64,7 +64,7 @@ class Endpoint:
             or parts.fragment
             or not visible(parts.netloc + parts.path)
         ):
-            raise InvalidParameter(must("url", "Client", expected, url))
+            raise invalid("url", "Client", expected, url)
         tls = parts.scheme == "https"
         port = port if port is not None else 443 if tls else 80
         return cls(parts.hostname, port, parts.path.rstrip("/"), tls)

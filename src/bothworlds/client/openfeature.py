@@ -30,7 +30,7 @@ from typing import Any
 
 from bothworlds.arguments import real, whole
 from bothworlds.client.blocking import Client
-from bothworlds.errors import BothworldsError, InvalidParameter, missing_extra, must
+from bothworlds.errors import BothworldsError, invalid, missing_extra
 
 try:
     from openfeature.contrib.provider.ofrep import OFREPProvider
@@ -91,7 +91,7 @@ class BothworldsProvider(OFREPProvider):
         for name, flags in (events or {}).items():
             if isinstance(flags, str) or not all(isinstance(flag, str) for flag in flags):
                 expected = f"a list of flags for the event {name!r}"
-                raise InvalidParameter(must("events", "BothworldsProvider", expected, flags))
+                raise invalid("events", "BothworldsProvider", expected, flags)
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         super().__init__(url, headers_factory=lambda: headers, timeout=timeout)
         self._events = {name: list(flags) for name, flags in (events or {}).items()}

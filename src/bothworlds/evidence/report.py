@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bothworlds.arguments import is_name
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import layout
 from bothworlds.evidence.sums import Evidence
@@ -169,8 +169,7 @@ class Report(Mapping[Arm, ArmReport]):
 
     def _index(self, arm: object, parameter: str) -> int:
         if not is_name(arm) or arm not in self._place:
-            expected = f"one of {list(self._place)}"
-            raise InvalidParameter(must(parameter, "Report.gap", expected, arm))
+            raise invalid(parameter, "Report.gap", f"one of {list(self._place)}", arm)
         return self._place[arm]
 
     def gap(self, a: Arm, b: Arm) -> float:

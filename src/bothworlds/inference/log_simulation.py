@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bothworlds.bandit.bandit import Bandit
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.logs.columns import Log, Reading
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed, numpy_generator
@@ -83,7 +83,7 @@ def simulate_on_log(
     """
     owner = "simulate_on_log"
     if not isinstance(policy, Policy):
-        raise InvalidParameter(must("policy", owner, "a policy such as TsallisINF()", policy))
+        raise invalid("policy", owner, "a policy such as TsallisINF()", policy)
     drawn = checked_seed(seed, owner)
     reading = Reading(log, bounds, owner, between)
     blocks = [rows.told() for rows in reading.blocks()]
@@ -96,7 +96,7 @@ def simulate_on_log(
         numbers = np.concatenate([rows.numbers for rows in blocks])
         where = f"row {int(numbers[unknown[0]])} of {reading.title}"
         expected = "known; policies such as ThompsonSampling have none"
-        raise InvalidParameter(must("probability", where, expected, None))
+        raise invalid("probability", where, expected, None)
     bandit = Bandit(policy, reading.names.listed, seed=drawn, bounds=reading.bounds)
     kept = np.zeros(arms.size, bool)
     if arms.size:

@@ -14,7 +14,7 @@ from bothworlds.arguments import count, number, positive_gap
 from bothworlds.bandit.state import pack
 from bothworlds.campaign.progress import Progress, reporting
 from bothworlds.engine.policy_loops import ASK, PLAY, TELL, compiled, loop, play
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import update
 from bothworlds.evidence.sums import Evidence
@@ -130,7 +130,7 @@ def rounds_needed(
     owner = "inference.rounds_needed"
     policy = _default() if policy is None else policy
     if not isinstance(policy, Policy):
-        raise InvalidParameter(must("policy", owner, "a policy such as TsallisINF()", policy))
+        raise invalid("policy", owner, "a policy such as TsallisINF()", policy)
     gap = positive_gap(gap, owner)
     expected = f"a number in [0, {1.0 - gap:g}], 1 minus the gap"
     baseline = number("baseline", baseline, owner, 0.0, 1.0 - gap + 1e-12, expected)

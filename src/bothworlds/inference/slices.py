@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from bothworlds.arguments import is_whole
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.logs.columns import Reading, Rows
 
 Slice = Hashable
@@ -22,8 +22,7 @@ def checked_by(by: object, owner: str) -> By:
         return by
     if is_whole(by) and int(by) >= 1:
         return int(by)
-    expected = "the name of a column or a number of rounds >= 1"
-    raise InvalidParameter(must("by", owner, expected, by))
+    raise invalid("by", owner, "the name of a column or a number of rounds >= 1", by)
 
 
 def sliced(reading: Reading, by: By) -> Iterator[tuple[Slice, Rows]]:
@@ -47,8 +46,7 @@ def sliced(reading: Reading, by: By) -> Iterator[tuple[Slice, Rows]]:
         try:
             values = list(rows.column(by))
         except KeyError:
-            expected = "a column that every row has"
-            raise InvalidParameter(must("by", reading.owner, expected, by)) from None
+            raise invalid("by", reading.owner, "a column that every row has", by) from None
         keys = {value: n for n, value in enumerate(dict.fromkeys(values))}
         codes = np.array([keys[value] for value in values])
         for value, code in keys.items():

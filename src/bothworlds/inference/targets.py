@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bothworlds.arguments import is_name, is_number
 from bothworlds.bandit.decision import Arm
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.logs.columns import Names, Reading, Rows
 from bothworlds.logs.record import SUM_TOLERANCE
 
@@ -39,21 +39,18 @@ def distribution(target: object, names: Names, owner: str) -> dict[Arm, float]:
             return {target: 1.0}
         if target == UNIFORM:
             return dict.fromkeys(names.listed, 1.0 / len(names.listed))
-        expected = f"one of the arms {names.listed}, or {UNIFORM!r}"
-        raise InvalidParameter(must("target", owner, expected, target))
+        raise invalid("target", owner, f"one of the arms {names.listed}, or {UNIFORM!r}", target)
     if isinstance(target, Mapping):
         shares = list(target.values())
         fits = all(is_number(p) and 0.0 <= p <= 1.0 for p in shares)
         if not fits or not math.isclose(sum(shares), 1.0, abs_tol=SUM_TOLERANCE):
-            expected = "probabilities of arms that sum to 1"
-            raise InvalidParameter(must("target", owner, expected, dict(target)))
+            raise invalid("target", owner, "probabilities of arms that sum to 1", dict(target))
         strange = [arm for arm, p in target.items() if p > 0 and arm not in names.place]
         if strange:
-            expected = f"a choice among the arms {names.listed}"
-            raise InvalidParameter(must("target", owner, expected, strange[0]))
+            raise invalid("target", owner, f"a choice among the arms {names.listed}", strange[0])
         return {arm: float(p) for arm, p in target.items() if p > 0}
     expected = "an arm, probabilities of arms, 'uniform' or a function of the row"
-    raise InvalidParameter(must("target", owner, expected, target))
+    raise invalid("target", owner, expected, target)
 
 
 def target_rows(target: Target, rows: Rows, reading: Reading) -> Array:
@@ -84,5 +81,4 @@ def _check_support(wanted: Array, rows: Rows, reading: Reading) -> None:
         at = int(np.flatnonzero(bad)[0])
         arm = reading.names.listed[int(np.flatnonzero(impossible[at])[0])]
         where = f"row {int(rows.numbers[at])} of {reading.title}"
-        expected = "above 0, because the target plays it"
-        raise InvalidParameter(must(f"probability of {arm!r}", where, expected, 0.0))
+        raise invalid(f"probability of {arm!r}", where, "above 0, because the target plays it", 0.0)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from bothworlds.arguments import positive
 from bothworlds.bandit.decision import Arm
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import estimating as est
 from bothworlds.evidence.report import Units
@@ -229,8 +229,7 @@ def value(
     """
     owner = "inference.value"
     if method not in METHODS:
-        expected = f"one of {', '.join(map(repr, METHODS))}"
-        raise InvalidParameter(must("method", owner, expected, method))
+        raise invalid("method", owner, f"one of {', '.join(map(repr, METHODS))}", method)
     # Without an end, "cips" is "ips".
     clip = math.inf if clip == math.inf else positive("clip", clip, owner, "a number above 0")
     sure = read.checked_confidence(confidence, owner)
@@ -269,4 +268,4 @@ def _refuse_without_probability(rows: Rows, reading: Reading) -> None:
         at = int(np.flatnonzero(unknown)[0])
         where = f"row {int(rows.numbers[at])} of {reading.title}"
         expected = "known; policies such as ThompsonSampling have none"
-        raise InvalidParameter(must("probability", where, expected, None))
+        raise invalid("probability", where, expected, None)

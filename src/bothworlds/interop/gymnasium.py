@@ -14,7 +14,7 @@ import numpy as np
 from bothworlds.arguments import whole
 from bothworlds.engine.replay import Repetition, World
 from bothworlds.environments.base import Environment
-from bothworlds.errors import InvalidParameter, KernelError, missing_extra, must
+from bothworlds.errors import InvalidParameter, KernelError, invalid, missing_extra, must
 
 try:
     from gymnasium import Env, spaces
@@ -53,7 +53,7 @@ class BanditEnv(Env[np.int64, np.int64]):
     def __init__(self, environment: Environment, horizon: int | None = None) -> None:
         if not isinstance(environment, Environment) or environment.kind != "bandit":
             expected = "one of bothworlds.environments, not of duels or advice"
-            raise InvalidParameter(must("environment", "BanditEnv", expected, environment))
+            raise invalid("environment", "BanditEnv", expected, environment)
         limit = environment.horizon_limit
         if horizon is None:
             horizon = limit
@@ -61,7 +61,7 @@ class BanditEnv(Env[np.int64, np.int64]):
             horizon = whole("horizon", horizon, "BanditEnv", 1, "a whole number >= 1")
         if limit is not None and horizon is not None and horizon > limit:
             expected = f"at most {limit}, the rounds the environment has"
-            raise InvalidParameter(must("horizon", "BanditEnv", expected, horizon))
+            raise invalid("horizon", "BanditEnv", expected, horizon)
         self.environment = environment
         self.horizon = horizon
         self.action_space = spaces.Discrete(environment.n_arms)
@@ -121,7 +121,7 @@ class BanditEnv(Env[np.int64, np.int64]):
             )
         if not self.action_space.contains(action):
             expected = f"an arm from 0 to {self.environment.n_arms - 1}"
-            raise InvalidParameter(must("action", "BanditEnv.step", expected, action))
+            raise invalid("action", "BanditEnv.step", expected, action)
         self._round += 1
         arm = int(action)
         played = np.array([arm], dtype=np.int64)

@@ -19,7 +19,7 @@ from typing import Any
 from bothworlds.arguments import non_negative, positive, real, whole
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.client.blocking import Client
-from bothworlds.errors import InvalidFeedback, InvalidParameter, missing_extra, must
+from bothworlds.errors import InvalidFeedback, invalid, missing_extra, must
 
 try:
     import litellm
@@ -69,9 +69,7 @@ class RequestLoss:
             non_negative(name, weight, "RequestLoss", "a weight of 0 or more")
         if sum(weights) <= 0.0:
             expected = "weights of which one is above 0"
-            raise InvalidParameter(
-                must("quality, price, seconds", "RequestLoss", expected, weights)
-            )
+            raise invalid("quality, price, seconds", "RequestLoss", expected, weights)
         positive("most_price", self.most_price, "RequestLoss")
         positive("most_seconds", self.most_seconds, "RequestLoss")
 
@@ -238,13 +236,13 @@ class ModelRouter:
         if isinstance(chooser, Bandit):
             if set(chooser.arms) != set(self.models):
                 expected = f"a bandit with the arms {', '.join(map(str, self.models))}"
-                raise InvalidParameter(must("chooser", "ModelRouter", expected, [*chooser.arms]))
+                raise invalid("chooser", "ModelRouter", expected, [*chooser.arms])
             if chooser.bounds != (0.0, 1.0):
                 expected = "a bandit with the bounds (0, 1)"
-                raise InvalidParameter(must("chooser", "ModelRouter", expected, chooser.bounds))
+                raise invalid("chooser", "ModelRouter", expected, chooser.bounds)
         elif experiment is None:
             expected = "the name of an experiment, as a client of the service chooses"
-            raise InvalidParameter(must("experiment", "ModelRouter", expected, experiment))
+            raise invalid("experiment", "ModelRouter", expected, experiment)
         whole("remembered", remembered, "ModelRouter", 1, "a positive integer")
         self._chooser = chooser
         self._experiment = experiment

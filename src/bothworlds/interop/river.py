@@ -12,7 +12,7 @@ from typing import Any
 from bothworlds.arguments import checked_bounds
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.decision import Arm, Decision
-from bothworlds.errors import InvalidParameter, UnknownDecision, missing_extra, must
+from bothworlds.errors import UnknownDecision, invalid, missing_extra, must
 from bothworlds.policies.base import Policy
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.seeding import checked_seed
@@ -58,8 +58,7 @@ class RiverPolicy(BanditPolicy):
         seed: int | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
-            expected = "a policy such as TsallisINF()"
-            raise InvalidParameter(must("policy", "RiverPolicy", expected, policy))
+            raise invalid("policy", "RiverPolicy", "a policy such as TsallisINF()", policy)
         super().__init__()
         # river clones by calling the constructor with the attributes of these names.
         self.policy = policy

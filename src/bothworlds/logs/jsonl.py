@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bothworlds.arguments import flag
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.files import replacing
 from bothworlds.logs.lines import malformed, text_lines
 from bothworlds.logs.record import LoggedDecision, recorded
@@ -129,7 +129,7 @@ def _parsed(line: str, where: str) -> LoggedDecision:
     unknown = values.keys() - set(_KEYS)
     if unknown:
         known = f"one of {', '.join(_KEYS)}"
-        raise InvalidParameter(must("key", where, known, sorted(unknown)[0]))
+        raise invalid("key", where, known, sorted(unknown)[0])
     return recorded(joined(values, where), where)
 
 
@@ -169,8 +169,7 @@ def joined(values: Mapping[str, Any], where: str) -> dict[str, Any]:
     both = isinstance(arms, list) and isinstance(shares, list)
     hashable = both and all(isinstance(arm, str | int) for arm in arms)
     if not hashable or len(set(arms)) != len(arms) or len(arms) != len(shares):
-        expected = "a list as long as the list of distinct arms"
-        raise InvalidParameter(must("probabilities", where, expected, shares))
+        raise invalid("probabilities", where, "a list as long as the list of distinct arms", shares)
     made["probabilities"] = dict(zip(arms, shares, strict=True))
     return made
 
@@ -194,7 +193,7 @@ class Log:
         self._stream: io.FileIO | None = None
         if not callable(target):
             if not isinstance(target, str | os.PathLike):
-                raise InvalidParameter(must("log", owner, "a path or a function", target))
+                raise invalid("log", owner, "a path or a function", target)
             self._stream = _opened(target)
 
     def __call__(self, row: LoggedDecision) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bothworlds.arguments import Arm, is_whole
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import InvalidParameter, invalid
 
 
 def text_lines(path: str | os.PathLike[str]) -> Iterator[str]:
@@ -54,7 +54,7 @@ def whole(text: str, parameter: str, where: str) -> int:
     except ValueError:
         # Python reads at most some thousands of digits.
         pass
-    raise InvalidParameter(must(parameter, where, "a whole number >= 0", text))
+    raise invalid(parameter, where, "a whole number >= 0", text)
 
 
 class Numbering:
@@ -76,7 +76,7 @@ class Numbering:
 
     def __init__(self, arms: Sequence[Arm] | None, owner: str) -> None:
         if isinstance(arms, str) or (arms is not None and len(set(arms)) != len(arms)):
-            raise InvalidParameter(must("arms", owner, "a sequence of distinct names", arms))
+            raise invalid("arms", owner, "a sequence of distinct names", arms)
         self._arms = None if arms is None else tuple(arms)
         self._places = {} if arms is None else {arm: n for n, arm in enumerate(arms)}
 
@@ -84,11 +84,10 @@ class Numbering:
         """Return an arm's number from 0."""
         if self._arms is None:
             if not is_whole(arm) or int(arm) < 0:
-                expected = "a whole number >= 0, or listed in arms"
-                raise InvalidParameter(must("arm", where, expected, arm))
+                raise invalid("arm", where, "a whole number >= 0, or listed in arms", arm)
             return int(arm)
         if arm not in self._places:
-            raise InvalidParameter(must("arm", where, f"one of {list(self._arms)}", arm))
+            raise invalid("arm", where, f"one of {list(self._arms)}", arm)
         return self._places[arm]
 
     def arm(self, place: int, where: str, called: str, first: int = 0) -> Arm:
@@ -96,6 +95,5 @@ class Numbering:
         last = None if self._arms is None else len(self._arms) - 1
         if place < 0 or (last is not None and place > last):
             limit = "" if last is None else f" to {last + first}"
-            expected = f"a whole number from {first}{limit}"
-            raise InvalidParameter(must(called, where, expected, place + first))
+            raise invalid(called, where, f"a whole number from {first}{limit}", place + first)
         return place if self._arms is None else self._arms[place]

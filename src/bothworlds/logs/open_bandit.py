@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds.arguments import Arm
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import InvalidParameter, invalid
 from bothworlds.files import replacing
 from bothworlds.logs.lines import Numbering, text_lines, whole
 from bothworlds.logs.record import LoggedDecision, recorded
@@ -68,7 +68,7 @@ def write_open_bandit(
                 writer.writerow([INDEX, *COLUMNS, *further])
             if sorted(own) != sorted(further):
                 where = f"round {decision.round} in write_open_bandit"
-                raise InvalidParameter(must("extra", where, f"the columns {further}", own))
+                raise invalid("extra", where, f"the columns {further}", own)
             writer.writerow(_row(decision, numbering, further))
             count += 1
         if further is None:
@@ -110,7 +110,7 @@ def read_open_bandit(
     header = next(rows, (1, []))[1]
     if not set(_NEEDED) <= set(header) or len(set(header)) != len(header):
         expected = f"a header with the distinct columns {', '.join(_NEEDED)}"
-        raise InvalidParameter(must("line 1", name, expected, header))
+        raise invalid("line 1", name, expected, header)
     for place, (number, cells) in enumerate(rows, start=1):
         where = f"line {number} of {name}"
         if len(cells) != len(header):
@@ -134,12 +134,12 @@ def _rows(path: str | os.PathLike[str], name: str) -> Iterator[tuple[int, list[s
 def _row(decision: LoggedDecision, numbering: Numbering, further: list[str]) -> list[object]:
     where = f"round {decision.round} in write_open_bandit"
     if decision.probability is None:
-        raise InvalidParameter(must("probability", where, "known", None))
+        raise invalid("probability", where, "known", None)
     click = decision.reward if decision.loss is None else 1 - decision.loss
     if click not in (0, 1):
         got = decision.reward if decision.loss is None else decision.loss
         parameter = "reward" if decision.loss is None else "loss"
-        raise InvalidParameter(must(parameter, where, "0 or 1", got))
+        raise invalid(parameter, where, "0 or 1", got)
     extra = decision.extra
     return [
         decision.round - 1,
@@ -157,12 +157,12 @@ def _parsed(cells: dict[str, str], place: int, numbering: Numbering, where: str)
     item = whole(cells.pop("item_id"), "item_id", where)
     click = cells.pop("click")
     if click not in ("0", "1", "0.0", "1.0"):
-        raise InvalidParameter(must("click", where, "0 or 1", click))
+        raise invalid("click", where, "0 or 1", click)
     share = cells.pop("propensity_score")
     try:
         probability = float(share)
     except ValueError:
-        raise InvalidParameter(must("propensity_score", where, "a number", share)) from None
+        raise invalid("propensity_score", where, "a number", share) from None
     extra: dict[str, str | int] = {key: value for key, value in cells.items() if value != ""}
     if "position" in extra:
         extra["position"] = whole(str(extra["position"]), "position", where)

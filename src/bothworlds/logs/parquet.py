@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds.arguments import Arm
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.files import parquet_file, pyarrow, replacing
 from bothworlds.logs.jsonl import fields_of, joined
 from bothworlds.logs.record import LoggedDecision, recorded
@@ -94,7 +94,7 @@ def _batches(path: str | os.PathLike[str]) -> Iterator[Any]:
         held = set(file.schema_arrow.names)
         if not {"round", "arm"} <= held:
             expected = "a table with the columns round and arm"
-            raise InvalidParameter(must("path", "read_parquet", expected, sorted(held)))
+            raise invalid("path", "read_parquet", expected, sorted(held))
         known = ("round", "arm", *_NUMBERS, "arms", "probabilities", "extra")
         wanted = [column for column in known if column in held]
         yield from file.iter_batches(_BATCH, columns=wanted, use_threads=False)
@@ -111,8 +111,7 @@ def whole_file(path: str | os.PathLike[str], parameter: str, owner: str) -> Iter
         # Errors of the file system have a number, those of the format have none.
         if getattr(error, "errno", None) is not None:
             raise
-        expected = "a Parquet file that is complete"
-        raise InvalidParameter(must(parameter, owner, expected, str(path))) from error
+        raise invalid(parameter, owner, "a Parquet file that is complete", str(path)) from error
 
 
 def _parsed(row: dict[str, Any], where: str) -> LoggedDecision:
@@ -123,8 +122,7 @@ def _parsed(row: dict[str, Any], where: str) -> LoggedDecision:
         try:
             values["extra"] = json.loads(extra)
         except (TypeError, ValueError, RecursionError):
-            expected = "a JSON object of names and values"
-            raise InvalidParameter(must("extra", where, expected, extra)) from None
+            raise invalid("extra", where, "a JSON object of names and values", extra) from None
     return recorded(values, where)
 
 
@@ -135,5 +133,5 @@ def _named(rows: list[dict[str, Any]]) -> bool:
     named = [arm for arm in arms if isinstance(arm, str)]
     if named and len(named) < len(arms):
         got = [named[0], next(arm for arm in arms if not isinstance(arm, str))]
-        raise InvalidParameter(must("arms", "write_parquet", "all names or all whole numbers", got))
+        raise invalid("arms", "write_parquet", "all names or all whole numbers", got)
     return bool(named)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bothworlds.arguments import Arm, is_name, is_number, is_whole
-from bothworlds.errors import DecisionClosed, InvalidParameter, must
+from bothworlds.errors import DecisionClosed, invalid
 
 SUM_TOLERANCE = 1e-6
 """Logs keep probabilities in single precision or as rounded decimals."""
@@ -78,7 +78,7 @@ class LoggedDecision:
         wrong = fault(vars(self))
         if wrong is not None:
             parameter, expected, got = wrong
-            raise InvalidParameter(must(parameter, "LoggedDecision", expected, got))
+            raise invalid(parameter, "LoggedDecision", expected, got)
 
     @classmethod
     def of(
@@ -201,5 +201,5 @@ def recorded(values: dict[str, Any], where: str) -> LoggedDecision:
     wrong = fault(values)
     if wrong is not None:
         parameter, expected, got = wrong
-        raise InvalidParameter(must(parameter, where, expected, got))
+        raise invalid(parameter, where, expected, got)
     return LoggedDecision(**values)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds.arguments import Arm
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.files import replacing
 from bothworlds.logs.lines import Numbering, malformed, text_lines, whole
 from bothworlds.logs.record import LoggedDecision, recorded
@@ -107,20 +107,18 @@ def vw_line(decision: LoggedDecision, numbering: Numbering) -> str:
     """Return a decision as a line without its end."""
     where = f"round {decision.round} in write_vw"
     if decision.probability is None:
-        raise InvalidParameter(must("probability", where, "known", None))
+        raise invalid("probability", where, "known", None)
     if decision.loss is None and decision.reward is None:
-        raise InvalidParameter(must("loss", where, "known", None))
+        raise invalid("loss", where, "known", None)
     cost = decision.loss if decision.reward is None else -decision.reward
     features = decision.extra.get("features", "|")
     if not isinstance(features, str) or not features.startswith("|") or "\n" in features:
-        expected = "one line of text that begins with a bar"
-        raise InvalidParameter(must("features", where, expected, features))
+        raise invalid("features", where, "one line of text that begins with a bar", features)
     action = numbering.place(decision.arm, where) + 1
     assert cost is not None
     tag = decision.extra.get("tag", decision.round)
     if "tag" in decision.extra and (not isinstance(tag, str) or not _TAG.fullmatch(tag)):
-        expected = "a text without blanks, bars and quotes that is no number"
-        raise InvalidParameter(must("tag", where, expected, tag))
+        raise invalid("tag", where, "a text without blanks, bars and quotes that is no number", tag)
     return f"{action}:{float(cost)!r}:{float(decision.probability)!r} '{tag}{features}"
 
 
@@ -148,4 +146,4 @@ def _number(text: str, parameter: str, where: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidParameter(must(parameter, where, "a number", text)) from None
+        raise invalid(parameter, where, "a number", text) from None

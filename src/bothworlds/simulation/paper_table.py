@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.simulation import intervals, tables
 from bothworlds.simulation.result import Result
 from bothworlds.text import grouped
@@ -76,10 +76,10 @@ def table(
     | random | 125.6 [124.6, 126.6] |
     """
     if not isinstance(results, Mapping) or not results:
-        raise InvalidParameter(must("results", "table", "a dict of names to results", results))
+        raise invalid("results", "table", "a dict of names to results", results)
     if bold not in BOLD:
         expected = "one of " + ", ".join(f'"{word}"' for word in BOLD)
-        raise InvalidParameter(must("bold", "table", expected, bold))
+        raise invalid("bold", "table", expected, bold)
     columns = {
         head: _column(result, bold, at, level, resamples, regret)
         for head, result in results.items()
@@ -114,7 +114,7 @@ def table(
                 for name in names
             ],
         )
-    raise InvalidParameter(must("form", "table", '"latex", "markdown" or "csv"', form))
+    raise invalid("form", "table", '"latex", "markdown" or "csv"', form)
 
 
 def _column(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.markup import h, together
 from bothworlds.simulation import intervals, tables
 from bothworlds.simulation.comparison import Comparison
@@ -148,11 +148,10 @@ def ranked(
     """Rank policies by regret at one round; see `bothworlds.Result.ranking`."""
     owner = "Result.ranking"
     if len(regret) < 2:
-        raise InvalidParameter(must("policies", owner, "at least two", list(regret)))
+        raise invalid("policies", owner, "at least two", list(regret))
     common = _common(list(repetitions.values()))
     if common.size < 2:
-        expected = "run in two or more of the same repetitions"
-        raise InvalidParameter(must("policies", owner, expected, list(regret)))
+        raise invalid("policies", owner, "run in two or more of the same repetitions", list(regret))
     runs = {name: regret[name][np.isin(repetitions[name], common)] for name in regret}
     means = {name: float(runs[name].mean()) for name in runs}
     order = sorted(means, key=means.__getitem__)
@@ -185,7 +184,7 @@ def paired(
         The caller, for an error.
     """
     if not 0 < level < 1:
-        raise InvalidParameter(must("level", owner, "between 0 and 1", level))
+        raise invalid("level", owner, "between 0 and 1", level)
     differences = np.stack([runs[first] - runs[second] for first, second in pairs], axis=1)
     n = len(differences)
     means, low, high, resting = intervals.means(differences, level, resamples, seed)

@@ -21,7 +21,7 @@ from bothworlds.campaign.store import Store
 from bothworlds.campaign.workers import Threads, Workers
 from bothworlds.engine.outcome import TileOutcome
 from bothworlds.environments.base import Environment
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.policies.advice import setting_of
 from bothworlds.policies.base import Player, Policy
 from bothworlds.policies.plain import PlainPolicy
@@ -121,38 +121,36 @@ def simulate(
     """
     named = checked_policies(policies)
     if not isinstance(environment, Environment):
-        raise InvalidParameter(
-            must("environment", "simulate", "one of bothworlds.environments", environment)
-        )
+        raise invalid("environment", "simulate", "one of bothworlds.environments", environment)
     check_kinds(named, environment)
     horizon = count("horizon", horizon, "simulate", 1, _COUNT)
     repetitions = count("repetitions", repetitions, "simulate", 1, _COUNT)
     first = count("first", first, "simulate", 0, "a whole number >= 0")
     for parameter, number in (("horizon", horizon), ("repetitions", first + repetitions)):
         if number > LARGEST_WHOLE:
-            raise InvalidParameter(must(parameter, "simulate", f"at most {LARGEST_WHOLE}", number))
+            raise invalid(parameter, "simulate", f"at most {LARGEST_WHOLE}", number)
     if threads is None:
         threads = os.cpu_count() or 1
     threads = count("threads", threads, "simulate", 1, _COUNT)
     limit = environment.horizon_limit
     if limit is not None and horizon > limit:
         expected = f"at most {limit}, the rounds the environment has"
-        raise InvalidParameter(must("horizon", "simulate", expected, horizon))
+        raise invalid("horizon", "simulate", expected, horizon)
     if continuable and store is None:
-        raise InvalidParameter(must("continuable", "simulate", "False without a store", True))
+        raise invalid("continuable", "simulate", "False without a store", True)
     kept = {"shares": flag("shares", shares, "simulate")}
     kept["realised"] = flag("realised", realised, "simulate")
     for parameter, wanted in kept.items():
         if wanted and store is not None:
-            raise InvalidParameter(must(parameter, "simulate", "False with a store", True))
+            raise invalid(parameter, "simulate", "False with a store", True)
     if realised and environment.kind != "bandit":
-        raise InvalidParameter(must("realised", "simulate", "False in duels and with advice", True))
+        raise invalid("realised", "simulate", "False in duels and with advice", True)
     if continuable and (environment.delays() is not None or environment.kind == "advised"):
         expected = "False with late feedback, which is not kept while it is on its way, or advice"
-        raise InvalidParameter(must("continuable", "simulate", expected, True))
+        raise invalid("continuable", "simulate", expected, True)
     if continuable and any(isinstance(policy, PlainPolicy) for policy in named.values()):
         expected = "False with policies in plain Python, whose state is not kept"
-        raise InvalidParameter(must("continuable", "simulate", expected, True))
+        raise invalid("continuable", "simulate", expected, True)
     seed = checked_seed(seed, "simulate")
     rounds = checked_checkpoints(checkpoints, horizon)
     rounds = np.union1d(rounds, [horizon])
@@ -189,16 +187,12 @@ def checked_policies(
         listed = list(policies)
         named = {repr(policy): policy for policy in listed}
         if len(named) != len(listed):
-            raise InvalidParameter(
-                must("policies", "simulate", "different policies, or a dict of names", listed)
-            )
+            raise invalid("policies", "simulate", "different policies, or a dict of names", listed)
     else:
         named = {}
     fits = all(isinstance(k, str) and isinstance(p, Player) for k, p in named.items())
     if not named or not fits:
-        raise InvalidParameter(
-            must("policies", "simulate", "a policy, a list or a dict of policies", policies)
-        )
+        raise invalid("policies", "simulate", "a policy, a list or a dict of policies", policies)
     return named
 
 
@@ -211,7 +205,7 @@ def check_kinds(named: Mapping[str, Player], environment: Environment) -> None:
     plain = [policy for policy in named.values() if isinstance(policy, PlainPolicy)]
     if plain and environment.delays() is not None:
         expected = f"compiled policies in {environment!r}, where feedback is late"
-        raise InvalidParameter(must("policies", "simulate", expected, plain[0]))
+        raise invalid("policies", "simulate", expected, plain[0])
     if environment.kind == "advised":
         for policy in named.values():
             setting_of(policy, "simulate")
@@ -221,14 +215,13 @@ def check_kinds(named: Mapping[str, Player], environment: Environment) -> None:
         needed = "dueling policies such as Sparring()"
         if environment.kind == "bandit":
             needed = "policies that play one arm a round"
-        expected = f"{needed} in {environment!r}"
-        raise InvalidParameter(must("policies", "simulate", expected, others[0]))
+        raise invalid("policies", "simulate", f"{needed} in {environment!r}", others[0])
     if not environment.unbounded:
         return
     bounded = [policy for policy in named.values() if not _takes_any_loss(policy)]
     if bounded:
         expected = f"policies for losses without bounds, such as HTINF(scale), in {environment!r}"
-        raise InvalidParameter(must("policies", "simulate", expected, bounded[0]))
+        raise invalid("policies", "simulate", expected, bounded[0])
 
 
 def _takes_any_loss(policy: Player) -> bool:
@@ -306,5 +299,5 @@ def checked_checkpoints(checkpoints: Iterable[int] | None, horizon: int) -> NDAr
     whole = all(map(is_whole, given))
     if not given or not whole or min(given) < 1 or max(given) > horizon:
         expected = f"whole numbers between 1 and the horizon {horizon}"
-        raise InvalidParameter(must("checkpoints", "simulate", expected, given))
+        raise invalid("checkpoints", "simulate", expected, given)
     return np.unique(np.asarray(given, dtype=np.int64))

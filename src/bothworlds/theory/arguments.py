@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import FloatArray, count, numbers, shaped, share, unit_vector
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 
 Horizon: TypeAlias = float | np.integer[Any] | np.floating[Any]
 """One horizon, for which a bound is a float."""
@@ -19,8 +19,8 @@ def horizons(horizon: ArrayLike, owner: str) -> FloatArray:
     """Read one horizon or an array of them, each finite and at least 1."""
     T = numbers(horizon)
     if T is None or not np.all(np.isfinite(T) & (T >= 1.0)):
-        raise InvalidParameter(
-            must("horizon", owner, "a number of rounds, or an array of them, at least 1", horizon)
+        raise invalid(
+            "horizon", owner, "a number of rounds, or an array of them, at least 1", horizon
         )
     return T
 
@@ -37,7 +37,7 @@ def gap_vector(gaps: ArrayLike, owner: str, *, unique: bool = True) -> FloatArra
     D = unit_vector("gaps", gaps, owner, expected)
     zeros = np.count_nonzero(D == 0.0)
     if zeros == 0 or (unique and zeros > 1):
-        raise InvalidParameter(must("gaps", owner, expected, gaps))
+        raise invalid("gaps", owner, expected, gaps)
     return D
 
 
@@ -48,7 +48,7 @@ def bernoulli_means(means: ArrayLike, owner: str, *, unique_best: bool = False) 
     mu = unit_vector("means", means, owner, expected)
     best = np.count_nonzero(mu == mu.min())
     if best == mu.size or (unique_best and best > 1):
-        raise InvalidParameter(must("means", owner, expected, means))
+        raise invalid("means", owner, expected, means)
     return mu
 
 
@@ -61,14 +61,12 @@ def path_arrays(weights: ArrayLike, rates: ArrayLike, owner: str) -> tuple[Float
     """Read weights (rounds, arms) on the simplex and one positive rate per round."""
     w = numbers(weights)
     if w is None or w.ndim != 2 or w.shape[1] < 2 or not np.all(w > 0.0):
-        raise InvalidParameter(
-            must("weights", owner, "an array (rounds, arms) of positive numbers", weights)
-        )
+        raise invalid("weights", owner, "an array (rounds, arms) of positive numbers", weights)
     if not np.allclose(w.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
-        raise InvalidParameter(must("weights", owner, "rows that sum to 1", weights))
+        raise invalid("weights", owner, "rows that sum to 1", weights)
     eta = shaped("rates", rates, owner, w.shape[:1])
     if not np.all(eta > 0.0):
-        raise InvalidParameter(must("rates", owner, "positive", rates))
+        raise invalid("rates", owner, "positive", rates)
     return w, eta
 
 
@@ -79,11 +77,11 @@ def regulariser_of(
     a = share("alpha", alpha, owner)
     asymmetry = np.ones(K) if xi is None else shaped("xi", xi, owner, (K,))
     if not np.all(asymmetry > 0.0):
-        raise InvalidParameter(must("xi", owner, "positive", xi))
+        raise invalid("xi", owner, "positive", xi)
     return a, asymmetry
 
 
 def require_part(part: int, parts: tuple[int, ...], owner: str) -> None:
     """Refuse a part the lemma does not have."""
     if part not in parts:
-        raise InvalidParameter(must("part", owner, f"one of {parts}", part))
+        raise invalid("part", owner, f"one of {parts}", part)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bothworlds.arguments import FloatArray, non_negative
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.theory.arguments import (
     Horizon,
     Horizons,
@@ -93,7 +93,7 @@ def ucb1(gaps: ArrayLike, horizon: ArrayLike, c: float = 1.5) -> float | FloatAr
     D, T = gap_vector(gaps, owner, unique=False), horizons(horizon, owner)
     factor = non_negative("c", c, owner)
     if factor <= 1.0:
-        raise InvalidParameter(must("c", owner, "larger than 1", c))
+        raise invalid("c", owner, "larger than 1", c)
     positive = D[D > 0.0]
     constant = positive.size * factor / (factor - 1.0)
     return float_or_array(4.0 * factor * np.log(T) * np.sum(1.0 / positive) + constant)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import count
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes import wrap
 from bothworlds.lanes.kernels import GENERATOR, ROUND, unpack
 from bothworlds.lanes.random import WORDS
@@ -160,19 +160,19 @@ def exact_regret(policy: Policy, means: ArrayLike, horizon: int) -> Floats:
     mu = np.ascontiguousarray(bernoulli_means(means, "exact_regret"))
     T = count("horizon", horizon, "exact_regret", 1)
     if mu.size > ARMS:
-        raise InvalidParameter(must("means", "exact_regret", f"at most {ARMS} numbers", means))
+        raise invalid("means", "exact_regret", f"at most {ARMS} numbers", means)
     if not isinstance(policy, Policy):
-        raise InvalidParameter(must("policy", "exact_regret", "a policy", policy))
+        raise invalid("policy", "exact_regret", "a policy", policy)
     window = policy.window if isinstance(policy, SlidingWindowThompson) else T
     thompson = type(policy) is ThompsonSampling or isinstance(policy, SlidingWindowThompson)
     parts = None if thompson else policy.program(mu.size).kernels.parts
     drawing = parts is not None and parts.draws
     if drawing and parts is not None and parts.weights is None:
         expected = "one that knows the probability of every arm"
-        raise InvalidParameter(must("policy", "exact_regret", expected, policy))
+        raise invalid("policy", "exact_regret", expected, policy)
     most = RANDOMISED if drawing or window < T else COUNTING
     if most < T:
-        raise InvalidParameter(must("horizon", "exact_regret", f"at most {most} here", horizon))
+        raise invalid("horizon", "exact_regret", f"at most {most} here", horizon)
     losses = _thompson(mu, T, window) if thompson else _enumerated(policy, mu, T, drawing)
     return np.cumsum(losses - mu.min())
 
@@ -196,7 +196,7 @@ def _enumerated(policy: Policy, mu: Floats, T: int, drawing: bool) -> Floats:
         loss, n = spread(states, chances, mu, orders, drawing, children, born)
         if n < 0:
             expected = "one that draws an arm with one random number"
-            raise InvalidParameter(must("policy", "exact_regret", expected, policy))
+            raise invalid("policy", "exact_regret", expected, policy)
         losses[t] += loss
         if room:
             states, chances = _merged(children[:n], born[:n])

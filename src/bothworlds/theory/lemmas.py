@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import Estimator, FloatArray, estimator_name, index, shaped, share
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.theory.arguments import path_arrays, regulariser_of, require_part
 from bothworlds.theory.potential import attained, deformed_log, gradient, maximiser, potential
 
@@ -201,7 +201,7 @@ def stability_terms(
     a, asymmetry = regulariser_of(alpha, xi, K, owner)
     require_part(part, (1, 2, 3, 4), owner)
     if part in (2, 3) and (a != 0.5 or np.any(asymmetry != 1.0)):
-        raise InvalidParameter(must("alpha", owner, f"1/2 without xi in part {part}", alpha))
+        raise invalid("alpha", owner, f"1/2 without xi in part {part}", alpha)
     j = index("excluded", excluded, owner, K)
 
     # The weights tell the summed estimates up to a constant, which the difference does not see.
@@ -288,11 +288,9 @@ def penalty_terms(
     a, asymmetry = regulariser_of(alpha, xi, w.shape[1], owner)
     require_part(part, (1, 2), owner)
     if part == 1 and np.any(asymmetry != 1.0):
-        raise InvalidParameter(must("xi", owner, "absent in part 1", xi))
+        raise invalid("xi", owner, "absent in part 1", xi)
     if not exponent >= 1.0 or (part == 2 and a == 0.0 and math.isinf(exponent)):
-        raise InvalidParameter(
-            must("exponent", owner, "at least 1, and finite where alpha is 0", exponent)
-        )
+        raise invalid("exponent", owner, "at least 1, and finite where alpha is 0", exponent)
     j = index("best", best, owner, w.shape[1])
 
     after = np.cumsum(hat, axis=0)
@@ -391,7 +389,7 @@ def decompose(
     played = np.asarray(arms)
     known = played.dtype.kind in "iu" and bool(np.all((played >= 0) & (played < K)))
     if played.shape != (rounds,) or not known:
-        raise InvalidParameter(must("arms", owner, f"{rounds} integers below {K}", arms))
+        raise invalid("arms", owner, f"{rounds} integers below {K}", arms)
     a, asymmetry = regulariser_of(alpha, xi, K, owner)
     j = index("best", best, owner, K)
 
