@@ -2,7 +2,7 @@
 
 Prints every algorithm's mean regret compared with what is known: an independent simulation where
 there is one, else the figure of the conference version (AISTATS 2019, 1000 runs). The numbers are
-those of `bothworlds.experiments.claims.published`.
+those of `benchmarks.simulated` and `bothworlds.experiments.claims.published`.
 The tolerance is four standard errors, ours and the reference's joined, plus the reading error.
 The switching regime starts at the low level here: EXP3's regret depends on the phase it is read
 in, and only then does it fit the figure.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 import bothworlds as bw
+from benchmarks import simulated
 from bothworlds.experiments.algorithms import lineup
 from bothworlds.experiments.claims import published
 
@@ -63,9 +64,9 @@ def report(title: str, world: bw.environments.Environment, references: Reference
 
 def main() -> None:
     """Run both regimes."""
-    stochastic = known(published.STOCHASTIC, published.SIMULATED_STOCHASTIC)
+    stochastic = known(published.STOCHASTIC, simulated.STOCHASTIC)
     report("Stochastic", bw.environments.Stochastic.gap(K, GAP), stochastic)
-    switching = known(published.SWITCHING, published.SIMULATED_SWITCHING)
+    switching = known(published.SWITCHING, simulated.SWITCHING)
     report("Switching", bw.environments.Switching(K, GAP, first_level="low"), switching)
 
 

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks import simulated
 
 import bothworlds as bw
 from bothworlds.experiments.algorithms import BROAD, IW, RV, THOMPSON, UCB, lineup
@@ -52,9 +53,9 @@ def off_by(result, name, t, reference, error=None, reading=READING):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("t", "name"), places(published.SIMULATED_STOCHASTIC))
+@pytest.mark.parametrize(("t", "name"), places(simulated.STOCHASTIC))
 def test_stochastic_agrees_with_independent_simulations(stochastic, t, name):
-    mean, error = published.SIMULATED_STOCHASTIC[name][t]
+    mean, error = simulated.STOCHASTIC[name][t]
     assert off_by(stochastic, name, t, mean, error, reading=0.0) < 1
 
 
@@ -104,13 +105,13 @@ def test_ucb1_and_thompson_grow_almost_linearly_where_the_level_switches(switchi
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("n_arms", published.SIMULATED_COPIES)
+@pytest.mark.parametrize("n_arms", simulated.COPIES)
 def test_copies_of_the_best_arm_cost_nothing(n_arms):
     """One arm of mean 9/16, all others 7/16; the references are rounded to three digits."""
     world = bw.environments.Stochastic([9 / 16] + [7 / 16] * (n_arms - 1))
     result = bw.simulate(lineup(100_000, (IW, RV)), world, horizon=100_000, repetitions=400,
                          seed=8, checkpoints=[10_000], progress=False)  # fmt: skip
-    for name, row in published.SIMULATED_COPIES[n_arms].items():
+    for name, row in simulated.COPIES[n_arms].items():
         for t, value in row.items():
             assert off_by(result, name, t, value, reading=0.005) < 1
 

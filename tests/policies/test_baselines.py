@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks import simulated
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
@@ -15,7 +16,6 @@ from bothworlds.bandit.state import columns, first_row, pack
 from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.errors import InvalidParameter
 from bothworlds.experiments.algorithms import BROAD, EXP3, EXP3PP, THOMPSON, UCB
-from bothworlds.experiments.claims.published import SIMULATED_STOCHASTIC
 from bothworlds.lanes import rows
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.types import LANES
@@ -160,7 +160,7 @@ def test_a_million_equal_losses_neither_overflow_nor_spoil_the_weights(policy, l
 
 # Mean regret at 8 arms, gap 1/8 and 10^4 rounds, and its standard error, from an independent
 # simulation; it reproduces the figures of Zimmert and Seldin (2019) where they show the algorithm.
-KNOWN = {name: row[10_000] for name, row in SIMULATED_STOCHASTIC.items()}
+KNOWN = {name: row[10_000] for name, row in simulated.STOCHASTIC.items()}
 PUBLISHED = [
     (bw.UCB1(), *KNOWN[UCB], bw.UCB1(c=2)),
     (bw.Exp3(), *KNOWN[EXP3], bw.Exp3PlusPlus(rate="published")),

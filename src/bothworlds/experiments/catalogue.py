@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal
 
-from bothworlds.errors import InvalidParameter, must
-from bothworlds.experiments.model import Experiment
+from bothworlds.errors import invalid
+from bothworlds.experiments.model import Cell, Experiment, Settings
 
 Part = Literal["paper", "beyond"]
 """The parts of the catalogue: the paper's own experiments, and those on later work."""
@@ -93,14 +93,14 @@ def part_of(name: str) -> Part:
         if name in shelf.names:
             return part
     names = ", ".join(name for shelf in SHELVES.values() for name in shelf.names)
-    raise InvalidParameter(must("name", "experiment", f"one of {names}", name))
+    raise invalid("name", "experiment", f"one of {names}", name)
 
 
 def experiment(name: str) -> Experiment:
     """Return an experiment by its name: what its module states, and its functions.
 
     The summary is the module's docstring below its first line. Without ``tables``, the only table
-    is that of regrets.
+    is that of regrets; without ``SCALES``, the experiment has the usual ones beyond the paper.
 
     Raises
     ------
@@ -112,12 +112,17 @@ def experiment(name: str) -> Experiment:
     >>> experiment("switching").source
     'Figures 3 and 4'
     """
+    from bothworlds.experiments.beyond.worlds import USUAL_SCALES
     from bothworlds.experiments.claims.rules import regret_tables
 
     place = f"bothworlds.experiments.{part_of(name)}.{name.replace('-', '_')}"
     module = import_module(place)
     summary = " ".join((module.__doc__ or "").partition("\n\n")[2].split())
-    parts = {part: getattr(module, part) for part in ("cells", "score", "figures")}
+    scales = getattr(module, "SCALES", USUAL_SCALES)
+    about = name, module.TITLE, module.SOURCE, summary, scales
     tables = getattr(module, "tables", regret_tables)
-    found: Experiment = module.ABOUT(name, summary=summary, tables=tables, **parts)
-    return found
+
+    def cells(settings: Settings) -> list[Cell]:
+        return list(module.cells(settings))
+
+    return Experiment(*about, cells, module.score, module.figures, tables)

@@ -238,6 +238,10 @@ class Outcome:
         return float(self.final(cell, name, at).mean())
 
 
+Figures = dict[str, "Figure"]
+"""Figures by the names of their files."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A figure or table of the paper, or a measurement of later work.
@@ -271,8 +275,20 @@ class Experiment:
     scales: Mapping[str, Settings]
     cells: Callable[[Settings], list[Cell]]
     score: Callable[[Outcome], list[Claim]]
-    figures: Callable[[Outcome], dict[str, Figure]]
+    figures: Callable[[Outcome], Figures]
     tables: Callable[[Outcome], list[Table]]
+
+
+def scales(quick: tuple[int, int], full: tuple[int, int], **common: Any) -> dict[str, Settings]:
+    """Return both scales by name: rounds and repetitions of each, and settings of both.
+
+    Examples
+    --------
+    >>> scales((1000, 10), (10**6, 100), arms=(2, 8))["full"].horizon
+    1000000
+    """
+    sizes = {"quick": quick, "full": full}
+    return {name: Settings(name, *size, **common) for name, size in sizes.items()}
 
 
 def equal_gaps(n_arms: int, gap: float) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bothworlds import sources
 from bothworlds.campaign.curve import Curve
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.experiments.model import Cell, Experiment, Settings
 
 
@@ -69,7 +69,7 @@ class RunOptions:
 
 def _check(parameter: str, value: object, fits: bool, expected: str) -> None:
     if not fits:
-        raise InvalidParameter(must(parameter, "paper", expected, value))
+        raise invalid(parameter, "paper", expected, value)
 
 
 class RunPlan:

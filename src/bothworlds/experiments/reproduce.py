@@ -18,7 +18,7 @@ from bothworlds.campaign.store import Store
 from bothworlds.campaign.workers import Threads, Workers
 from bothworlds.engine.outcome import TileOutcome
 from bothworlds.engine.tile import compile_all
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.experiments.catalogue import experiment, experiment_names
 from bothworlds.experiments.claims.statements import with_context
 from bothworlds.experiments.model import Outcome, Panel
@@ -139,7 +139,7 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         expected = f"a folder that can be written ({error.strerror})"
-        raise InvalidParameter(must("output", "paper", expected, str(folder))) from error
+        raise invalid("output", "paper", expected, str(folder)) from error
     store = Store(folder / "store", say)
     store.make()
     workers = Threads(threads or os.cpu_count() or 1) if executor is None else workers_of(executor)

@@ -10,20 +10,17 @@ model's own advice; claims about the break measure it against the best model at 
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bothworlds.experiments.algorithms import DISCOUNTED, EXP3, IW, RV, THOMPSON, UCB, V
-from bothworlds.experiments.beyond.worlds import SCALES, cell_of, compared, named
+from bothworlds.experiments.beyond.worlds import cell_of, compared, named
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings
 from bothworlds.experiments.report.figures import linear_figure
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from bothworlds.experiments.claims.verdicts import Draws
 
 FOUR, TOGETHER, CLONES, BROKEN = "four contexts", "levels jump", "clones", "a model breaks"
@@ -214,7 +211,7 @@ def _followed(outcome: Outcome, cell: Cell) -> tuple[Draws, Draws]:
     return plain, verdicts.finals(outcome, cell, DISCOUNTED) + more
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw regret against rounds in the five worlds."""
     return {
         "advice": linear_figure(
@@ -223,9 +220,5 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     }
 
 
-ABOUT = partial(
-    Experiment,
-    title="Advice: which of your models to follow",
-    source="Ours, with the estimator of EXP4 (Auer, Cesa-Bianchi, Freund and Schapire, 2002)",
-    scales=SCALES,
-)
+TITLE = "Advice: which of your models to follow"
+SOURCE = "Ours, with the estimator of EXP4 (Auer, Cesa-Bianchi, Freund and Schapire, 2002)"

@@ -9,25 +9,18 @@ afterwards. Sine waves, mostly missing feedback and drifting clicks last twice a
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import ALLWORLDS
 from bothworlds.experiments.arena import WORLDS, entrants, fitting
 from bothworlds.experiments.beyond.worlds import compared
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, scales
 from bothworlds.plotting.draw import INK, QUIET
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 N_ARMS, GAP, LIMIT = 5, 0.2, 2.0
 
-SCALES = {
-    "quick": Settings("quick", 10_000, 400),
-    "full": Settings("full", 10_000, 1000),
-}
+SCALES = scales((10_000, 400), (10_000, 1000))
 """One world has a fat tail: its mean needs 400 runs."""
 
 WHY = {
@@ -93,7 +86,7 @@ def shares(outcome: Outcome, cell: Cell) -> verdicts.Place:
     return verdicts.Place(best, rules.ratio(own, other), cell.id, LIMIT)
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw the ratio to the best other policy in every world, with its interval."""
     places = sorted((shares(outcome, cell) for cell in outcome.cells), key=lambda each: each.value)
     figure, grid = plotting.panels(1, 1, 0.9 + 0.24 * len(places), 0.8 * plotting.WIDTH)
@@ -115,9 +108,5 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"allworlds": figure}
 
 
-ABOUT = partial(
-    Experiment,
-    title="AllWorlds: one policy for unknown worlds",
-    source="Ours",
-    scales=SCALES,
-)
+TITLE = "AllWorlds: one policy for unknown worlds"
+SOURCE = "Ours"

@@ -8,30 +8,17 @@ algorithms that are tuned for delays.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import IW
-from bothworlds.experiments.beyond.worlds import SCALES, UNEVEN
+from bothworlds.experiments.beyond.worlds import UNEVEN, USUAL_SCALES
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.claims.published import published_claim, published_table
-from bothworlds.experiments.model import (
-    Cell,
-    Claim,
-    Experiment,
-    Outcome,
-    Settings,
-    Table,
-    equal_gaps,
-)
+from bothworlds.experiments.claims.published import Row, published_claim, published_table
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, Table, equal_gaps
 from bothworlds.experiments.report.figures import caption
 from bothworlds.plotting import LOOKS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FIXED, LEVELS = "uneven means", "jumping level"
 TITLES = {FIXED: "means .3 .45 .5 .5 .7", LEVELS: "level jumps, gap .2, K = 6"}
@@ -70,7 +57,7 @@ def cells(settings: Settings) -> list[Cell]:
     ]
 
 
-def rows(outcome: Outcome) -> list[tuple[Cell, str, dict[int, float]]]:
+def rows(outcome: Outcome) -> list[Row]:
     """Return the cells whose regret is known from elsewhere."""
     return [
         (cell, IW, {ROUNDS: KNOWN[cell.group]}) for cell in outcome.cells if cell.point == 100.0
@@ -114,7 +101,7 @@ def _additive(outcome: Outcome) -> Claim:
     )
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw regret against the delay in both worlds."""
     figure, axes = plotting.panels(1, 2, 2.9, sharey=True)
     for panel, (group, title) in zip(axes.flat, TITLES.items(), strict=True):
@@ -140,10 +127,9 @@ def tables(outcome: Outcome) -> list[Table]:
     return [published_table(outcome, rows(outcome), title), rules.regret_table(outcome)]
 
 
-ABOUT = partial(
-    Experiment,
-    title="Delay: what late feedback costs",
-    source="Ours; bounds for tuned algorithms: Zimmert and Seldin (AISTATS 2020), and in both "
-    "worlds Masoudian, Zimmert and Seldin (NeurIPS 2022)",
-    scales={name: replace(scale, points=DELAYS) for name, scale in SCALES.items()},
+TITLE = "Delay: what late feedback costs"
+SOURCE = (
+    "Ours; bounds for tuned algorithms: Zimmert and Seldin (AISTATS 2020), and in both "
+    "worlds Masoudian, Zimmert and Seldin (NeurIPS 2022)"
 )
+SCALES = {name: replace(scale, points=DELAYS) for name, scale in USUAL_SCALES.items()}

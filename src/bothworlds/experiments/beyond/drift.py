@@ -9,17 +9,11 @@ Regret is measured against the best arm of every block.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-
 from bothworlds.experiments.algorithms import ALARMED, DISCOUNTED, RESTARTED, RV
-from bothworlds.experiments.beyond.worlds import SCALES, cell_of, compared
+from bothworlds.experiments.beyond.worlds import cell_of, compared
 from bothworlds.experiments.claims import statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MOVING, STILL, LEVELS = "moving best arm", "nothing moves", "jumping level"
 TITLES = {
@@ -100,14 +94,10 @@ def _silence(outcome: Outcome, still: Cell) -> Claim:
     )
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw regret against rounds in the three worlds."""
     return {"drift": linear_figure(outcome, [outcome.cells], TITLES)}
 
 
-ABOUT = partial(
-    Experiment,
-    title="Drift: when the best arm moves",
-    source="Ours, with the change test of Besson, Kaufmann, Maillard and Seznec (JMLR 2022)",
-    scales=SCALES,
-)
+TITLE = "Drift: when the best arm moves"
+SOURCE = "Ours, with the change test of Besson, Kaufmann, Maillard and Seznec (JMLR 2022)"

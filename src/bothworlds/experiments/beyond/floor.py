@@ -8,20 +8,17 @@ cost less.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bothworlds.experiments.algorithms import FLOOR, RV
-from bothworlds.experiments.beyond.worlds import SCALES, UNEVEN, compared
+from bothworlds.experiments.beyond.worlds import UNEVEN, USUAL_SCALES, compared
 from bothworlds.experiments.claims import statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from bothworlds.policies.base import Player
 
 POWER, DEFAULT = 1 / 3, 0.5
@@ -101,14 +98,11 @@ def score(outcome: Outcome) -> list[Claim]:
     ]
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw regret against rounds for every floor."""
     return {"floor": linear_figure(outcome, [outcome.cells], TITLES)}
 
 
-ABOUT = partial(
-    Experiment,
-    title="Floors: what exploring for inference costs",
-    source="Ours",
-    scales={name: replace(scale, points=(0.25, DEFAULT, 1.0)) for name, scale in SCALES.items()},
-)
+TITLE = "Floors: what exploring for inference costs"
+SOURCE = "Ours"
+SCALES = {name: replace(scale, points=(0.25, DEFAULT, 1.0)) for name, scale in USUAL_SCALES.items()}

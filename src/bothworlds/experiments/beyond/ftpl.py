@@ -11,18 +11,15 @@ that it never becomes clear.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 from bothworlds.experiments.algorithms import FRECHET, IW, PARETO, RV
-from bothworlds.experiments.beyond.worlds import SCALES, cell_of, compared, named
+from bothworlds.experiments.beyond.worlds import cell_of, compared, named
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from bothworlds.environments.base import Environment
 
 STILL, LEVELS = "fixed means", "jumping level"
@@ -128,14 +125,10 @@ def _root(outcome: Outcome, id: str, name: str) -> Claim:
     )
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw regret against rounds in the four worlds."""
     return {"ftpl": linear_figure(outcome, [outcome.cells[:2], outcome.cells[2:]], TITLES)}
 
 
-ABOUT = partial(
-    Experiment,
-    title="FTPL: both worlds without probabilities",
-    source="Honda, Ito and Tsuchiya (ALT 2023); Lee, Honda, Ito and Oh (COLT 2024)",
-    scales=SCALES,
-)
+TITLE = "FTPL: both worlds without probabilities"
+SOURCE = "Honda, Ito and Tsuchiya (ALT 2023); Lee, Honda, Ito and Oh (COLT 2024)"

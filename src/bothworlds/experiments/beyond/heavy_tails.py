@@ -9,17 +9,12 @@ arms apart. One world has signed losses with Student noise, the other positive l
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
-from typing import TYPE_CHECKING
 
 from bothworlds.experiments.algorithms import ADA, HT
-from bothworlds.experiments.beyond.worlds import SCALES, compared
+from bothworlds.experiments.beyond.worlds import compared
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BOTH = f"{HT}, both sides"
 """HTINF as its authors have it: it skips losses that are too large on either side."""
@@ -76,9 +71,9 @@ def score(outcome: Outcome) -> list[Claim]:
             "AdaTINF has at most twice the regret of the authors' HTINF, which knows a scale",
             "compares the authors' two",
         ).by(compared, outcome, outcome.cells, [(ADA, BOTH)], 2.0),
-        statements.ours(
-            "heavy-tails.bound", rules.BELOW_BOUND, "Theorem 1's proof with the second moment"
-        ).by(rules.bound_claim, outcome),
+        rules.bound_claim(
+            "heavy-tails.bound", "Theorem 1's proof with the second moment", outcome, owner="ours"
+        ),
     ]
 
 
@@ -99,16 +94,12 @@ def _sublinear(statement: statements.Statement, outcome: Outcome, names: Iterabl
     )
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw regret against rounds in both worlds."""
     return {"heavy-tails": linear_figure(outcome, [outcome.cells], TITLES)}
 
 
 tables = rules.all_tables
 
-ABOUT = partial(
-    Experiment,
-    title="Heavy tails: losses without bounds",
-    source="Huang, Dai and Huang (ICML 2022); skipping on one side is ours",
-    scales=SCALES,
-)
+TITLE = "Heavy tails: losses without bounds"
+SOURCE = "Huang, Dai and Huang (ICML 2022); skipping on one side is ours"

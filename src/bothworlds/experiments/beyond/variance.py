@@ -9,17 +9,11 @@ them are coins with the same gap, rare losses, coins with a large gap, and coins
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-
 from bothworlds.experiments.algorithms import LB, RV, V
-from bothworlds.experiments.beyond.worlds import SCALES, cell_of, compared, named
+from bothworlds.experiments.beyond.worlds import cell_of, compared, named
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CLICKS, FAIR = "clicks", "coins of the same gap"
 RARE, COINS, LEVELS = "rare losses", "coins", "jumping level"
@@ -104,15 +98,11 @@ def _follows(outcome: Outcome) -> Claim:
     )
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw regret against rounds in the five worlds, those of small gaps first."""
     grid = [outcome.cells[:3], outcome.cells[3:]]
     return {"variance": linear_figure(outcome, grid, TITLES)}
 
 
-ABOUT = partial(
-    Experiment,
-    title="Low rates: following the variance of the losses",
-    source="LB-INF-V by Ito, Tsuchiya and Honda (COLT 2022); TsallisINFV is ours",
-    scales=SCALES,
-)
+TITLE = "Low rates: following the variance of the losses"
+SOURCE = "LB-INF-V by Ito, Tsuchiya and Honda (COLT 2022); TsallisINFV is ours"

@@ -6,12 +6,9 @@ from collections.abc import Iterable
 
 from bothworlds.experiments.claims import rules, verdicts
 from bothworlds.experiments.claims.statements import Statement
-from bothworlds.experiments.model import Cell, Claim, Outcome, Settings
+from bothworlds.experiments.model import Cell, Claim, Outcome, scales
 
-SCALES = {
-    "quick": Settings("quick", 10_000, 256),
-    "full": Settings("full", 10_000, 1000),
-}
+USUAL_SCALES = scales((10_000, 256), (10_000, 1000))
 """The rounds are those the claims speak of; the full scale has more runs."""
 
 UNEVEN = (0.3, 0.45, 0.5, 0.5, 0.7)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.experiments.claims.statements import Statement
 from bothworlds.experiments.claims.verdicts import Draws, Place, curves, finals, judged
-from bothworlds.experiments.model import Cell, Claim, Outcome, Table
+from bothworlds.experiments.model import Cell, Claim, Outcome, Owner, Table
 from bothworlds.text import fraction, grouped
 from bothworlds.theory import bounds
 
@@ -270,8 +270,11 @@ def margins(outcome: Outcome) -> list[Margin]:
     return found
 
 
-def bound_claim(statement: Statement, outcome: Outcome) -> Claim:
+def bound_claim(
+    id: str, place: str, outcome: Outcome, figure: str = "", owner: Owner = "paper"
+) -> Claim:
     """Claim that mean regret is below the guarantee at every checkpoint of every cell."""
+    statement = Statement(owner, id, BELOW_BOUND, place, figure)
     places = [
         Place(f"{each.name}, {each.cell.id}", each.shares, seen(each.cell, each.name))
         for each in margins(outcome)

@@ -9,7 +9,8 @@ T, by which the minimax lower bound is proved, has one best arm and gap sqrt(K/T
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +18,13 @@ import numpy as np
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import IW, RV, lineup
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, Table
 from bothworlds.experiments.report.figures import caption
 from bothworlds.plotting import LOOKS, Look
 from bothworlds.text import fraction, grouped
 from bothworlds.theory import bounds
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from bothworlds.policies.base import Policy
 
 SYMMETRIC, ORACLE = "symmetric", "true gaps"
@@ -60,47 +59,35 @@ def beside_half(alpha: float) -> float:
     return math.nextafter(0.5, 1.0) if alpha == 0.5 else alpha
 
 
-def cells(settings: Settings) -> list[Cell]:
-    """Return a stochastic instance and the hardest one of the same size."""
+def cells(settings: Settings) -> Iterator[Cell]:
+    """Yield a stochastic instance and the hardest one of the same size."""
     import bothworlds as bw
 
-    made = []
-    for k in settings.arms:
-        for gap in settings.gaps:
-            gaps = gap_ladder(k, gap)
-            best = (1.0 - max(gaps)) / 2
-            means = tuple(best + step for step in gaps)
-            small = min(0.5, math.sqrt(k / settings.horizon))
-            symmetric: dict[str, Policy] = {
-                name_of(a, SYMMETRIC): bw.TsallisINF(alpha=beside_half(a), estimator="iw")
-                for a in settings.points
-            }
-            oracle: dict[str, Policy] = {
-                name_of(a, ORACLE): bw.TsallisINF(alpha=a, estimator="iw", gaps=gaps)
-                for a in settings.points
-            }
-            paper: dict[str, Policy] = lineup(settings.horizon, (RV, IW))
-            place = f"K={k}, gap={fraction(gap)}"
-            # Shuffled arms would not match the gaps given to the policy.
-            still = bw.environments.Stochastic(means, shuffle=False)
-            worlds = (
-                (STOCHASTIC, still, {**symmetric, **oracle, **paper}, gaps, means),
-                (HARDEST, bw.environments.Stochastic.gap(k, small), {**symmetric, **paper},
-                 (0.0, *(k - 1) * (small,)), None),
-            )  # fmt: skip
-            made += [
-                settings.cell(
-                    f"{group} {place}",
-                    world,
-                    policies,
-                    gap=gap,
-                    gaps=each,
-                    means=fixed,
-                    group=group,
-                )
-                for group, world, policies, each, fixed in worlds
-            ]
-    return made
+    for k, gap in product(settings.arms, settings.gaps):
+        gaps = gap_ladder(k, gap)
+        best = (1.0 - max(gaps)) / 2
+        means = tuple(best + step for step in gaps)
+        small = min(0.5, math.sqrt(k / settings.horizon))
+        symmetric: dict[str, Policy] = {
+            name_of(a, SYMMETRIC): bw.TsallisINF(alpha=beside_half(a), estimator="iw")
+            for a in settings.points
+        }
+        oracle: dict[str, Policy] = {
+            name_of(a, ORACLE): bw.TsallisINF(alpha=a, estimator="iw", gaps=gaps)
+            for a in settings.points
+        }
+        paper: dict[str, Policy] = lineup(settings.horizon, (RV, IW))
+        place = f"K={k}, gap={fraction(gap)}"
+        # Shuffled arms would not match the gaps given to the policy.
+        still = bw.environments.Stochastic(means, shuffle=False)
+        worlds = (
+            (STOCHASTIC, still, {**symmetric, **oracle, **paper}, gaps, means),
+            (HARDEST, bw.environments.Stochastic.gap(k, small), {**symmetric, **paper},
+             (0.0, *(k - 1) * (small,)), None),
+        )  # fmt: skip
+        for group, world, policies, each, fixed in worlds:
+            name = f"{group} {place}"
+            yield settings.cell(name, world, policies, gap=gap, gaps=each, means=fixed, group=group)
 
 
 def pairs(outcome: Outcome) -> list[tuple[Cell, Cell]]:
@@ -124,9 +111,7 @@ def score(outcome: Outcome) -> list[Claim]:
         ).by(_worst_case, outcome, with_paper=False),
         _power_growth(outcome),
         _oracle_helps(outcome),
-        statements.paper("alpha.bound", rules.BELOW_BOUND, "Theorems 3 and 4").by(
-            rules.bound_claim, outcome
-        ),
+        rules.bound_claim("alpha.bound", "Theorems 3 and 4", outcome),
     ]
 
 
@@ -232,7 +217,7 @@ _KINDS = {
 }
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw regret against alpha in both worlds, and the bounds."""
     rows = pairs(outcome)
     figure, axes = plotting.panels(len(rows), 3, 1.1 + 2.4 * len(rows))
@@ -329,12 +314,9 @@ def tables(outcome: Outcome) -> list[Table]:
     ]
 
 
-ABOUT = partial(
-    Experiment,
-    title="Why one half: the power of the Tsallis entropy",
-    source="Section 4.2 and 4.3, Theorems 3 and 4",
-    scales={
-        "quick": Settings("quick", 30_000, 64, (8,), (1 / 8,), tuple(i / 8 for i in range(9))),
-        "full": Settings("full", 1_000_000, 100, (8,), (1 / 8,), tuple(i / 20 for i in range(21))),
-    },
-)
+TITLE = "Why one half: the power of the Tsallis entropy"
+SOURCE = "Section 4.2 and 4.3, Theorems 3 and 4"
+SCALES = {
+    "quick": Settings("quick", 30_000, 64, (8,), (1 / 8,), tuple(i / 8 for i in range(9))),
+    "full": Settings("full", 1_000_000, 100, (8,), (1 / 8,), tuple(i / 20 for i in range(21))),
+}

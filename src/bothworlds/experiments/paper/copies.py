@@ -8,13 +8,13 @@ and Jin, Liu and Luo (NeurIPS 2023) for more regularisers.
 from __future__ import annotations
 
 import itertools
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import IW, RV, lineup
 from bothworlds.experiments.claims import published, rules, statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, Table, scales
 from bothworlds.experiments.report.figures import HOLLOW, caption
 from bothworlds.plotting import LINEAR_END, LOOKS, Look
 from bothworlds.text import fraction
@@ -25,25 +25,21 @@ if TYPE_CHECKING:
     from bothworlds.simulation.result import Result
 
 
-def cells(settings: Settings) -> list[Cell]:
-    """Return one bad arm next to 1, 2, ... copies of the best."""
+def cells(settings: Settings) -> Iterator[Cell]:
+    """Yield one bad arm next to 1, 2, ... copies of the best."""
     import bothworlds as bw
 
-    made = []
     for gap in settings.gaps:
         for k in settings.arms:
             means = (*(k - 1) * ((1 - gap) / 2,), (1 + gap) / 2)
-            made.append(
-                settings.cell(
-                    id=f"K={k}, gap={fraction(gap)}",
-                    environment=bw.environments.Stochastic(means),
-                    policies=lineup(settings.horizon, (RV, IW)),
-                    gaps=(*(k - 1) * (0.0,), gap),
-                    means=means,
-                    group=fraction(gap),
-                )
+            yield settings.cell(
+                id=f"K={k}, gap={fraction(gap)}",
+                environment=bw.environments.Stochastic(means),
+                policies=lineup(settings.horizon, (RV, IW)),
+                gaps=(*(k - 1) * (0.0,), gap),
+                means=means,
+                group=fraction(gap),
             )
-    return made
 
 
 def known(outcome: Outcome) -> list[Cell]:
@@ -69,9 +65,7 @@ def score(outcome: Outcome) -> list[Claim]:
             "With several best arms, too, the regret of Tsallis-INF grows logarithmically",
             "Section 8.1, the conjecture at its end; proved by Ito (COLT 2021)",
         ).by(rules.logarithmic_claim, outcome, rules.settled(outcome.cells), (RV, IW)),
-        statements.paper("copies.bound", rules.BELOW_BOUND, "Theorem 1, adversarial part").by(
-            rules.bound_claim, outcome
-        ),
+        rules.bound_claim("copies.bound", "Theorem 1, adversarial part", outcome),
         statements.paper(
             "copies.published",
             "The published curves, gap 1/8, are reproduced by Tsallis-INF (IW)",
@@ -103,7 +97,7 @@ def _decreasing(statement: statements.Statement, outcome: Outcome, name: str) ->
     )
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw Figure 5: a row for each form of Tsallis-INF, for each gap."""
     return {
         f"copies{'' if len(outcome.settings.gaps) == 1 else '-' + gap.replace('/', '_')}": _figure(
@@ -186,12 +180,6 @@ def tables(outcome: Outcome) -> list[Table]:
     return [compared, *rules.all_tables(outcome)]
 
 
-ABOUT = partial(
-    Experiment,
-    title="Several best arms: is a unique best arm needed?",
-    source="Figure 5",
-    scales={
-        "quick": Settings("quick", 100_000, 320, (2, 4, 8, 16), (1 / 8,)),
-        "full": Settings("full", 10_000_000, 1000, (2, 4, 8, 16), (1 / 8,)),
-    },
-)
+TITLE = "Several best arms: is a unique best arm needed?"
+SOURCE = "Figure 5"
+SCALES = scales((100_000, 320), (10_000_000, 1000), arms=(2, 4, 8, 16), gaps=(1 / 8,))

@@ -9,8 +9,9 @@ the article, it differs by at most 2 C, which is added to Corollary 1's bound he
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +19,10 @@ from bothworlds import plotting
 from bothworlds.arguments import one_of
 from bothworlds.experiments.algorithms import EXP3, IW, RV, THOMPSON, UCB, lineup
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import caption
 from bothworlds.plotting import LOOKS
 from bothworlds.text import fraction
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MOVING = "moving level"
 SCENES = {
@@ -37,34 +35,29 @@ SCENES = {
 NAMES = (RV, IW, THOMPSON, UCB, EXP3)
 
 
-def cells(settings: Settings) -> list[Cell]:
-    """Return every attack at every budget."""
+def cells(settings: Settings) -> Iterator[Cell]:
+    """Yield every attack at every budget."""
     import bothworlds as bw
     from bothworlds.environments.corrupted import ATTACKS
 
     policies = lineup(settings.horizon, NAMES, with_kl_ucb=settings.with_kl_ucb)
-    made = []
-    for k in settings.arms:
-        for gap in settings.gaps:
-            fixed = bw.environments.Stochastic.gap(k, gap)
-            moving = bw.environments.Switching(k, gap)
-            for scene in SCENES:
-                base = moving if scene == MOVING else fixed
-                name = "discourage" if scene == MOVING else scene
-                attack = one_of("attack", name, "corruption", ATTACKS)
-                for budget in settings.points:
-                    made.append(
-                        settings.cell(
-                            id=f"{scene} C={budget:g}, K={k}, gap={fraction(gap)}",
-                            environment=bw.environments.Corrupted(base, budget, attack=attack),
-                            policies=policies,
-                            gaps=equal_gaps(k, gap),
-                            corruption=budget,
-                            point=budget,
-                            group=f"{scene}, K = {k}, gap {fraction(gap)}",
-                        )
-                    )
-    return made
+    for k, gap in product(settings.arms, settings.gaps):
+        fixed = bw.environments.Stochastic.gap(k, gap)
+        moving = bw.environments.Switching(k, gap)
+        for scene in SCENES:
+            base = moving if scene == MOVING else fixed
+            name = "discourage" if scene == MOVING else scene
+            attack = one_of("attack", name, "corruption", ATTACKS)
+            for budget in settings.points:
+                yield settings.cell(
+                    id=f"{scene} C={budget:g}, K={k}, gap={fraction(gap)}",
+                    environment=bw.environments.Corrupted(base, budget, attack=attack),
+                    policies=policies,
+                    gaps=equal_gaps(k, gap),
+                    corruption=budget,
+                    point=budget,
+                    group=f"{scene}, K = {k}, gap {fraction(gap)}",
+                )
 
 
 def groups(outcome: Outcome) -> dict[str, list[Cell]]:
@@ -82,9 +75,7 @@ def score(outcome: Outcome) -> list[Claim]:
         _additive(outcome, IW, "iw-additive"),
         _break(outcome, UCB, "ucb1-breaks"),
         _break(outcome, THOMPSON, "thompson-breaks"),
-        statements.paper("corruption.bound", rules.BELOW_BOUND, "Corollary 1").by(
-            rules.bound_claim, outcome
-        ),
+        rules.bound_claim("corruption.bound", "Corollary 1", outcome),
     ]
 
 
@@ -147,7 +138,7 @@ def _break(outcome: Outcome, name: str, tag: str) -> Claim:
     )
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw regret against the budget for every attack."""
     rows = list(groups(outcome).items())
     height = len(rows) // 2
@@ -184,19 +175,16 @@ def _panel(panel: Any, outcome: Outcome, group: str, row: list[Cell]) -> None:
 
 tables = rules.all_tables
 
-ABOUT = partial(
-    Experiment,
-    title="Corrupted losses: what an attack costs",
-    source="Section 5.1, Corollary 1",
-    scales={
-        "quick": Settings("quick", 100_000, 32, (8,), (1 / 8,), (0.0, 200.0, 400.0, 800.0, 1600.0)),
-        "full": Settings(
-            "full",
-            1_000_000,
-            100,
-            (8,),
-            (1 / 8,),
-            (0.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0),
-        ),
-    },
-)
+TITLE = "Corrupted losses: what an attack costs"
+SOURCE = "Section 5.1, Corollary 1"
+SCALES = {
+    "quick": Settings("quick", 100_000, 32, (8,), (1 / 8,), (0.0, 200.0, 400.0, 800.0, 1600.0)),
+    "full": Settings(
+        "full",
+        1_000_000,
+        100,
+        (8,),
+        (1 / 8,),
+        (0.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0),
+    ),
+}

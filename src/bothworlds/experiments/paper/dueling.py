@@ -10,9 +10,8 @@ fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,13 +20,11 @@ from numpy.typing import NDArray
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import IW, RV, THOMPSON, UCB
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, Table, scales
 from bothworlds.experiments.report.figures import caption
 from bothworlds.text import fraction
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from bothworlds.environments.base import Environment
 
 ONE, TWO = "Tsallis-INF, one state", "Tsallis-INF, two states"
@@ -78,22 +75,20 @@ def fading(horizon: int, n_arms: int) -> NDArray[np.float64]:
     return u
 
 
-def cells(settings: Settings) -> list[Cell]:
-    """Return constant utilities, a matrix, and three ways in which utilities move."""
+def cells(settings: Settings) -> Iterator[Cell]:
+    """Yield constant utilities, a matrix, and three ways in which utilities move."""
     from bothworlds.environments import Preferences, Utilities
 
     T = settings.horizon
-    made = []
     for k, gap in CONSTANT:
         utilities = Utilities([0.5 + gap / 2, *(k - 1) * (0.5 - gap / 2,)])
         gaps = (0.0, *(k - 1) * (gap,))
-        made.append(_cell(settings, f"constant, K={k}", utilities, STILL, gap, gaps))
-    made.append(_cell(settings, "no utilities, K=6", Preferences(condorcet()), MATRIX, 0.1))
-    made.append(_cell(settings, "shifting, K=8", Utilities(shifting(T)), SHIFTING, 0.5))
-    made.append(_cell(settings, "taking turns, K=2", Utilities(turning(T)), TURNING, 0.5))
+        yield _cell(settings, f"constant, K={k}", utilities, STILL, gap, gaps)
+    yield _cell(settings, "no utilities, K=6", Preferences(condorcet()), MATRIX, 0.1)
+    yield _cell(settings, "shifting, K=8", Utilities(shifting(T)), SHIFTING, 0.5)
+    yield _cell(settings, "taking turns, K=2", Utilities(turning(T)), TURNING, 0.5)
     for k in FADING_ARMS:
-        made.append(_cell(settings, f"fading lead, K={k}", Utilities(fading(T, k)), FADING, 0.5))
-    return made
+        yield _cell(settings, f"fading lead, K={k}", Utilities(fading(T, k)), FADING, 0.5)
 
 
 def _cell(
@@ -139,9 +134,7 @@ def score(outcome: Outcome) -> list[Claim]:
             "Corollary 2, stochastic part",
         ).by(rules.logarithmic_claim, outcome, late(outcome, STILL), (ONE, TWO)),
         _root_claim(outcome),
-        statements.paper("dueling.bound", rules.BELOW_BOUND, "Corollary 2").by(
-            rules.bound_claim, outcome
-        ),
+        rules.bound_claim("dueling.bound", "Corollary 2", outcome),
         statements.paper(
             "dueling.ucb1-nearly-linear",
             "UCB1 is not suitable for sparring: nearly linear regret where the utilities shift",
@@ -243,7 +236,7 @@ _LOOKS = {
 COLUMNS = 3
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw every cell on logarithmic axes, with the corollary's bound."""
     rows = -(-len(outcome.cells) // COLUMNS)
     figure, axes = plotting.panels(rows, COLUMNS, 1.3 + 1.95 * rows)
@@ -304,12 +297,6 @@ def _forms(outcome: Outcome, cells: Iterable[Cell]) -> Table:
     return Table("One state on both sides against two", head, tuple(rows))
 
 
-ABOUT = partial(
-    Experiment,
-    title="Duels: which algorithms can spar",
-    source="Section 6",
-    scales={
-        "quick": Settings("quick", 200_000, 32),
-        "full": Settings("full", 1_000_000, 320),
-    },
-)
+TITLE = "Duels: which algorithms can spar"
+SOURCE = "Section 6"
+SCALES = scales((200_000, 32), (1_000_000, 320))

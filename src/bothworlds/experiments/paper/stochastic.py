@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import partial
-from typing import TYPE_CHECKING
+from itertools import product
 
+from bothworlds.experiments import model
 from bothworlds.experiments.algorithms import (
     BROAD,
     EXP3,
@@ -26,22 +26,10 @@ from bothworlds.experiments.algorithms import (
     lineup,
 )
 from bothworlds.experiments.claims import published, rules, statements, verdicts
-from bothworlds.experiments.model import (
-    Cell,
-    Claim,
-    Experiment,
-    Outcome,
-    Settings,
-    Table,
-    equal_gaps,
-)
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, Table, equal_gaps
 from bothworlds.experiments.report.figures import regret_figures
 from bothworlds.text import fraction
 from bothworlds.theory import bounds
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 _CLOSE = (
     "The ratio is beyond 2 in one cell of nine, K = 2 with gap 1/4, by little: 2.07 in 2,000 "
@@ -71,7 +59,7 @@ def gap_cell(settings: Settings, n_arms: int, gap: float) -> Cell:
 
 def cells(settings: Settings) -> list[Cell]:
     """Return the grid of arms and gaps."""
-    return [gap_cell(settings, k, gap) for k in settings.arms for gap in settings.gaps]
+    return [gap_cell(settings, k, gap) for k, gap in product(settings.arms, settings.gaps)]
 
 
 def anchors(cells: Iterable[Cell]) -> list[Cell]:
@@ -130,9 +118,7 @@ def score(outcome: Outcome) -> list[Claim]:
             f"{statements.BOTH}; that significant means a quarter is our reading",
         ).by(rules.ratio_claim, outcome, late, [(RV, IW)], 0.75),
         _twice_lower(outcome, late),
-        statements.paper(
-            "stochastic.bound", rules.BELOW_BOUND, "Theorem 1, and the theorems it cites"
-        ).by(rules.bound_claim, outcome),
+        rules.bound_claim("stochastic.bound", "Theorem 1, and the theorems it cites", outcome),
         statements.paper(
             "stochastic.published",
             "The published curves at K = 8, gap 1/8 (without BROAD) are reproduced",
@@ -140,12 +126,7 @@ def score(outcome: Outcome) -> list[Claim]:
         ).by(
             published.published_claim,
             outcome,
-            [
-                (cell, name, numbers)
-                for cell in anchor
-                for name, numbers in published.STOCHASTIC.items()
-                if name != BROAD
-            ],
+            published.rows_of(anchor, published.STOCHASTIC, but=BROAD),
         ),
         statements.paper(
             "stochastic.published-broad",
@@ -203,7 +184,7 @@ def _twice_lower(outcome: Outcome, late: list[Cell]) -> Claim:
     )
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw Figures 1 and 2."""
     points = {cell.id: published.STOCHASTIC for cell in anchors(outcome.cells)}
     return regret_figures("stochastic", outcome, outcome.cells, published=points)
@@ -211,24 +192,13 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
 
 def tables(outcome: Outcome) -> list[Table]:
     """Return published values next to ours, final regrets and margins below the bounds."""
-    rows = [
-        (cell, name, numbers)
-        for cell in anchors(outcome.cells)
-        for name, numbers in published.STOCHASTIC.items()
-    ]
+    rows = published.rows_of(anchors(outcome.cells), published.STOCHASTIC)
     compared = published.published_table(outcome, rows, "Published and measured, K = 8, gap 1/8")
     return [compared, *rules.all_tables(outcome)]
 
 
-GRID_ARMS = (2, 8, 32)
-GRID_GAPS = (1 / 16, 1 / 8, 1 / 4)
-
-ABOUT = partial(
-    Experiment,
-    title="Stochastic losses: which algorithm learns fastest",
-    source="Figures 1 and 2",
-    scales={
-        "quick": Settings("quick", 250_000, 32, GRID_ARMS, GRID_GAPS),
-        "full": Settings("full", 10_000_000, 100, GRID_ARMS, GRID_GAPS),
-    },
+TITLE = "Stochastic losses: which algorithm learns fastest"
+SOURCE = "Figures 1 and 2"
+SCALES = model.scales(
+    (250_000, 32), (10_000_000, 100), arms=(2, 8, 32), gaps=(1 / 16, 1 / 8, 1 / 4)
 )

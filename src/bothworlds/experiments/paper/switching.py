@@ -8,7 +8,7 @@ One stochastic cell is run next to it for comparison. Tsallis-INF (soft) is ours
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 from bothworlds import plotting
@@ -24,22 +24,9 @@ from bothworlds.experiments.algorithms import (
     lineup,
 )
 from bothworlds.experiments.claims import published, rules, statements, verdicts
-from bothworlds.experiments.model import (
-    Cell,
-    Claim,
-    Experiment,
-    Outcome,
-    Settings,
-    Table,
-    equal_gaps,
-)
-from bothworlds.experiments.paper.stochastic import (
-    GRID_ARMS,
-    GRID_GAPS,
-    anchors,
-    gap_cell,
-    soft_claims,
-)
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, Table, equal_gaps
+from bothworlds.experiments.paper import stochastic
+from bothworlds.experiments.paper.stochastic import anchors, gap_cell, soft_claims
 from bothworlds.experiments.report.figures import caption, regret_figures, title_of
 from bothworlds.text import fraction
 
@@ -83,8 +70,7 @@ def cells(settings: Settings) -> list[Cell]:
             gaps=equal_gaps(k, gap),
             group="switching",
         )
-        for k in settings.arms
-        for gap in settings.gaps
+        for k, gap in product(settings.arms, settings.gaps)
     ]
     middle = min(grid, key=lambda c: (c.n_arms != published.ARMS, c.gap != published.GAP))
     still = gap_cell(settings, middle.n_arms, middle.gap)
@@ -143,9 +129,7 @@ def score(outcome: Outcome) -> list[Claim]:
             1.0,
         ),
         _unaffected(outcome),
-        statements.paper(
-            "switching.bound", rules.BELOW_BOUND, "Theorem 1, and the theorems it cites"
-        ).by(rules.bound_claim, outcome),
+        rules.bound_claim("switching.bound", "Theorem 1, and the theorems it cites", outcome),
         statements.paper(
             "switching.published",
             "The published curves at K = 8, gap 1/8 (without BROAD) are reproduced",
@@ -153,12 +137,7 @@ def score(outcome: Outcome) -> list[Claim]:
         ).by(
             published.published_claim,
             outcome,
-            [
-                (cell, name, numbers)
-                for cell in anchor
-                for name, numbers in published.SWITCHING.items()
-                if name != BROAD
-            ],
+            published.rows_of(anchor, published.SWITCHING, but=BROAD),
         ),
         *soft_claims("switching", outcome, late),
     ]
@@ -192,7 +171,7 @@ def _unaffected(outcome: Outcome) -> Claim:
     )
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw both worlds side by side, and Figures 3 and 4."""
     points = {cell.id: published.SWITCHING for cell in anchors(moving(outcome))}
     drawn = regret_figures("switching", outcome, moving(outcome), published=points)
@@ -238,21 +217,11 @@ def _both_worlds(outcome: Outcome) -> Figure:
 
 def tables(outcome: Outcome) -> list[Table]:
     """Return published values next to ours, final regrets and margins below the bounds."""
-    rows = [
-        (cell, name, numbers)
-        for cell in anchors(moving(outcome))
-        for name, numbers in published.SWITCHING.items()
-    ]
+    rows = published.rows_of(anchors(moving(outcome)), published.SWITCHING)
     compared = published.published_table(outcome, rows, "Published and measured, K = 8, gap 1/8")
     return [compared, *rules.all_tables(outcome)]
 
 
-ABOUT = partial(
-    Experiment,
-    title="Shifting means: which algorithms are not misled",
-    source="Figures 3 and 4",
-    scales={
-        "quick": Settings("quick", 250_000, 32, GRID_ARMS, GRID_GAPS),
-        "full": Settings("full", 10_000_000, 100, GRID_ARMS, GRID_GAPS),
-    },
-)
+TITLE = "Shifting means: which algorithms are not misled"
+SOURCE = "Figures 3 and 4"
+SCALES = stochastic.SCALES

@@ -9,32 +9,21 @@ worst counts. The orders of Table 1 are upper bounds; what is measured may well 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bothworlds import plotting
+from bothworlds.experiments import model
 from bothworlds.experiments.algorithms import BROAD, EXP3PP, IW, RV, lineup
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import (
-    Cell,
-    Claim,
-    Experiment,
-    Outcome,
-    Settings,
-    Table,
-    equal_gaps,
-)
+from bothworlds.experiments.model import Cell, Claim, Figures, Outcome, Settings, Table, equal_gaps
 from bothworlds.experiments.paper.stochastic import gap_cell
 from bothworlds.plotting import LOOKS
 from bothworlds.text import fraction
 from bothworlds.theory import bounds
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAMES = (RV, IW, EXP3PP, BROAD)
 FACTORS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -73,21 +62,19 @@ def horizons(settings: Settings) -> list[int]:
     return [t for t in found if t >= 20 * middle(settings.arms)]
 
 
-def cells(settings: Settings) -> list[Cell]:
-    """Return stochastic cells for every K, and the hardest instances for every K and T."""
+def cells(settings: Settings) -> Iterator[Cell]:
+    """Yield stochastic cells for every K, and the hardest instances for every K and T."""
     gap = settings.gaps[0]
-    made = []
     for k in settings.arms:
         cell = gap_cell(settings, k, gap)
         kept = {name: policy for name, policy in cell.policies.items() if name in NAMES}
-        made.append(replace(cell, id=f"{STOCHASTIC} {cell.id}", policies=kept, group=STOCHASTIC))
+        yield replace(cell, id=f"{STOCHASTIC} {cell.id}", policies=kept, group=STOCHASTIC)
     sizes = [(k, settings.horizon) for k in settings.arms]
     sizes += [(middle(settings.arms), t) for t in horizons(settings) if t < settings.horizon]
     for k, t in sizes:
         for factor in FACTORS:
             if factor * math.sqrt(k / t) <= 0.5:
-                made.append(_hardest(settings, k, t, factor))
-    return made
+                yield _hardest(settings, k, t, factor)
 
 
 def _hardest(settings: Settings, k: int, t: int, factor: float) -> Cell:
@@ -130,9 +117,7 @@ def score(outcome: Outcome) -> list[Claim]:
     return [
         *_stochastic(outcome, late),
         *_hardest_claims(outcome),
-        statements.paper(
-            "table-1.bound", rules.BELOW_BOUND, "Theorem 1, and the theorems Table 1 cites"
-        ).by(rules.bound_claim, outcome),
+        rules.bound_claim("table-1.bound", "Theorem 1, and the theorems Table 1 cites", outcome),
     ]
 
 
@@ -242,7 +227,7 @@ def _spread(
     )
 
 
-def figures(outcome: Outcome) -> dict[str, Figure]:
+def figures(outcome: Outcome) -> Figures:
     """Draw regret divided by the lower bound against T and K, in both worlds."""
     figure, axes = plotting.panels(2, 2, 5.6)
     row = [cell for cell in outcome.cells if cell.group == STOCHASTIC]
@@ -319,12 +304,6 @@ def tables(outcome: Outcome) -> list[Table]:
     return [Table(title, head, tuple(rows)), rules.bound_table(outcome)]
 
 
-ABOUT = partial(
-    Experiment,
-    title="Table 1, measured: distance from the lower bounds",
-    source="Table 1",
-    scales={
-        "quick": Settings("quick", 250_000, 32, (2, 4, 8, 16, 32), (1 / 8,)),
-        "full": Settings("full", 10_000_000, 100, (2, 4, 8, 16, 32), (1 / 8,)),
-    },
-)
+TITLE = "Table 1, measured: distance from the lower bounds"
+SOURCE = "Table 1"
+SCALES = model.scales((250_000, 32), (10_000_000, 100), arms=(2, 4, 8, 16, 32), gaps=(1 / 8,))
