@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from bothworlds.errors import InvalidParameter, StateFileError, missing_extra
+from bothworlds.errors import InvalidParameter, ResultFileError, StateFileError, missing_extra
 
 try:
     import fcntl
@@ -89,6 +89,24 @@ def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[pa
             os.close(handle)
     if durable:
         _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def saving(what: str, path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
+    """Give a draft as `replacing` does; where the disk refuses, ``what`` was not saved.
+
+    Raises
+    ------
+    ResultFileError
+        If the file cannot be written, with the reason.
+    """
+    try:
+        with replacing(path) as draft:
+            yield draft
+    # The error of the system names a draft that the user does not know.
+    except OSError as error:
+        reason = error.strerror or error
+        raise ResultFileError(f"The {what} was not saved to {path}: {reason}.") from error
 
 
 def _resolved(path: str | os.PathLike[str]) -> pathlib.Path:

@@ -30,7 +30,9 @@ KERNELS = (
 NUMBERS = (*SIMULATED, "seeding.py", "seed_sequence.py")
 """Rooms and files on which the numbers of a run depend."""
 
-JUDGING = ("experiments", "theory", "plotting", "registry.py", "text.py")
+JUDGING = (
+    "experiments", "theory", "plotting", "plotting/bothworlds.mplstyle", "registry.py", "text.py",
+)  # fmt: skip
 """Rooms and files that judge and draw simulations."""
 
 
@@ -63,7 +65,7 @@ def files(*rooms: str) -> list[pathlib.Path]:
     found: list[pathlib.Path] = []
     for room in rooms:
         path = PACKAGE / room
-        found += [path] if path.suffix == ".py" else path.rglob("*.py")
+        found += [path] if path.suffix else path.rglob("*.py")
     return sorted(found)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.evidence.sums import Evidence
-from bothworlds.plotting import LOOKS, Look, note, panels, save, shared_legend, style
-from bothworlds.plotting.draw import log_rounds
+from bothworlds.plotting import LOOKS, Look, panels, shared_legend, style
+from bothworlds.plotting.draw import finished, log_rounds
 from bothworlds.text import clipped
 
 if TYPE_CHECKING:
@@ -76,10 +76,7 @@ def plot_experts(
         if len(history):
             grid[0, 1].set(xlabel="decision", ylabel="weight", ylim=(0.0, 1.0))
             shared_legend(figure, DRAWN_ARMS)
-        note(figure, _widths(experts, confidence))
-        if path is not None:
-            save(figure, path)
-    return figure
+        return finished(figure, path, _widths(experts, confidence))
 
 
 def plot_report(
@@ -96,13 +93,8 @@ def plot_report(
         _gap(grid[0, 2], report, evidence)
         shared_legend(figure, DRAWN_ARMS)
         over_time = f"; over time at {100 * LEVEL:g} %" if report.confidence != LEVEL else ""
-        note(
-            figure,
-            f"{report.source}; {_widths(report.values(), report.confidence)}{over_time}",
-        )
-        if path is not None:
-            save(figure, path)
-    return figure
+        widths = _widths(report.values(), report.confidence)
+        return finished(figure, path, f"{report.source}; {widths}{over_time}")
 
 
 def _widths(rows: Iterable[Any], confidence: float) -> str:
@@ -233,10 +225,7 @@ def plot_bandit(
         axes.set_xlabel("decisions")
         axes.set_title("counts")
         shared_legend(figure, DRAWN_ARMS + 2)
-        note(figure, f"{title}; {_widths(report.values(), report.confidence)}")
-        if path is not None:
-            save(figure, path)
-    return figure
+        return finished(figure, path, f"{title}; {_widths(report.values(), report.confidence)}")
 
 
 def plot_plan(plan: Any, path: str | os.PathLike[str] | None = None) -> Figure:
@@ -254,11 +243,8 @@ def plot_plan(plan: Any, path: str | os.PathLike[str] | None = None) -> Figure:
             _round_axis(axes, plan.checkpoints.astype(np.float64))
             axes.set_xlim(10, plan.checkpoints[-1])
         runs = plan.rounds.size
-        note(
-            figure,
+        told = (
             f"gap {plan.gap:g}, confidence {100 * plan.confidence:g} %, {plan.policy!r}, "
-            f"{runs} runs",
+            f"{runs} runs"
         )
-        if path is not None:
-            save(figure, path)
-    return figure
+        return finished(figure, path, told)

@@ -9,21 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.errors import InvalidParameter, must
-from bothworlds.plotting.draw import (
-    WIDTH,
-    draw_curve,
-    end_labels,
-    entitle,
-    log_rounds,
-    note,
-    panels,
-    save,
-    style,
-)
+from bothworlds.errors import invalid
+from bothworlds.plotting import draw
 from bothworlds.plotting.looks import Look
 from bothworlds.plotting.palette import COLOURS, LINES, SHOWN
-from bothworlds.plotting.result import Curves, chosen_names, heading, inches
+from bothworlds.plotting.result import Curves, chosen_names, entitle, inches
 from bothworlds.text import clipped
 
 if TYPE_CHECKING:
@@ -64,27 +54,23 @@ def plot_arms(
     plays = np.concatenate([result.plays[name] for name in names])
     shown = _arms(arms, plays)
     over_time = all(name in result.plays_at for name in names)
-    with style():
+    with draw.style():
         columns = min(3, len(names))
         rows = -(-len(names) // columns)
-        default = (WIDTH if columns > 1 else 0.62 * WIDTH, 0.8 + 2.3 * rows)
+        default = (draw.WIDTH if columns > 1 else 0.62 * draw.WIDTH, 0.8 + 2.3 * rows)
         width, height = default if size is None else inches(size, 1)
-        figure, grid = panels(rows, columns, height, width, sharey=True)
+        figure, grid = draw.panels(rows, columns, height, width, sharey=True)
         for place, axes in enumerate(grid.flat):
             axes.set_visible(place < len(names))
             if place < len(names):
-                draw = _over_time if over_time else _in_all
-                draw(axes, result, names[place], shown)
+                panel = _over_time if over_time else _in_all
+                panel(axes, result, names[place], shown)
                 axes.set_title(clipped(names[place], 30))
         for axes in grid[:, 0]:
             axes.set_ylabel("share of the rounds")
-        told = heading(result, width) if title is None else title
-        if told:
-            entitle(figure, told)
-        note(figure, f"{len(shown)} of {plays.shape[1]} arms by number; mean over the repetitions")
-        if path is not None:
-            save(figure, path)
-    return figure
+        entitle(figure, result, title)
+        told = f"{len(shown)} of {plays.shape[1]} arms by number; mean over the repetitions"
+        return draw.finished(figure, path, told)
 
 
 def _arms(arms: Iterable[int] | None, plays: NDArray[np.int64]) -> list[int]:
@@ -95,7 +81,7 @@ def _arms(arms: Iterable[int] | None, plays: NDArray[np.int64]) -> list[int]:
         return sorted(int(arm) for arm in most)
     chosen = list(arms)
     if not chosen or any(not 0 <= arm < count for arm in chosen):
-        raise InvalidParameter(must("arms", "plot_arms", f"numbers from 0 to {count - 1}", chosen))
+        raise invalid("arms", "plot_arms", f"numbers from 0 to {count - 1}", chosen)
     return chosen
 
 
@@ -107,12 +93,12 @@ def _over_time(axes: Any, result: Played, name: str, shown: list[int]) -> None:
         look = Look(f"arm {arm}", *_style(place))
         band = "se" if len(shown) <= BANDED_ARMS else "none"
         runs = shares[:, :, arm]
-        draw_curve(axes, result.checkpoints, runs, look, place=place, marks=3, band=band)
+        draw.draw_curve(axes, result.checkpoints, runs, look, place=place, marks=3, band=band)
         ends.append((float(shares[:, -1, arm].mean()), str(arm), look.colour))
-    log_rounds(axes, float(result.checkpoints[0]), float(result.checkpoints[-1]))
+    draw.log_rounds(axes, float(result.checkpoints[0]), float(result.checkpoints[-1]))
     axes.set_ylim(0.0, 1.0)
     axes.set_xlabel("round t")
-    end_labels(axes, ends, apart=0.08, size=8.5)
+    draw.end_labels(axes, ends, apart=0.08, size=8.5)
 
 
 def _style(place: int) -> tuple[str, Any, str]:

@@ -6,6 +6,7 @@ Figures are drawn without pyplot and without changing global settings.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bothworlds.errors import InvalidParameter, ResultFileError, missing_extra, must
-from bothworlds.files import replacing
+from bothworlds.errors import invalid, missing_extra
+from bothworlds.files import saving
 from bothworlds.plotting.looks import Look
 
 if TYPE_CHECKING:
@@ -32,47 +33,15 @@ WIDTH = 7.2
 INK, QUIET = "#333333", "#6E6E6E"
 """Colours of words and axes, and of the background: bounds, notes."""
 
-_STYLE: Any = {
-    "font.size": 9.5,
-    "text.color": INK,
-    "axes.titlesize": 9.5,
-    "axes.titlecolor": INK,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 5.0,
-    "axes.labelsize": 9.5,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": "#9A9A9A",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": "#EBEBEB",
-    "grid.linewidth": 0.6,
-    "xtick.labelsize": 9.0,
-    "ytick.labelsize": 9.0,
-    "xtick.color": "#9A9A9A",
-    "ytick.color": "#9A9A9A",
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.minor.width": 0.4,
-    "ytick.minor.width": 0.4,
-    "ytick.minor.size": 1.2,
-    "legend.fontsize": 9.5,
-    "legend.frameon": False,
-    "legend.handlelength": 3.0,
-    "legend.title_fontsize": 9.5,
-    "lines.markersize": 3.8,
-    "savefig.dpi": 200.0,
-    "pdf.fonttype": 42,
-    "svg.hashsalt": "bothworlds",
-    "axes.formatter.useoffset": False,
-    "figure.constrained_layout.w_pad": 0.04,
-    "figure.constrained_layout.wspace": 0.04,
-}
+_STYLE = Path(__file__).with_name("bothworlds.mplstyle")
+
+
+@functools.cache
+def _settings() -> Any:
+    """Read the style sheet, once."""
+    from matplotlib import rc_params_from_file
+
+    return rc_params_from_file(_STYLE, use_default_template=False)
 
 
 @contextlib.contextmanager
@@ -82,7 +51,7 @@ def style() -> Iterator[None]:
         import matplotlib
     except ImportError as error:
         raise missing_extra("lab", "matplotlib") from error
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(_settings()):
         yield
 
 
@@ -113,7 +82,7 @@ def checked_band(band: str) -> str:
     """Return the word for a band, or refuse it."""
     if band not in BANDS:
         expected = "one of " + ", ".join(f'"{name}"' for name in BANDS)
-        raise InvalidParameter(must("band", "plot", expected, band))
+        raise invalid("band", "plot", expected, band)
     return band
 
 
@@ -411,16 +380,19 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     kind = target.suffix.lstrip(".").lower()
     known = figure.canvas.get_supported_filetypes()
     if kind not in known:
-        expected = "a file name ending in .png, .pdf or .svg"
-        raise InvalidParameter(must("path", "plot", expected, str(path)))
+        raise invalid("path", "plot", "a file name ending in .png, .pdf or .svg", str(path))
     dateless: Mapping[str, Mapping[str, Any]] = {
         "pdf": {"CreationDate": None},
         "svg": {"Date": None},
     }
-    try:
-        with style(), replacing(target) as draft:
-            figure.savefig(draft, format=kind, metadata=dateless.get(kind))
-    # The error of the system names a draft that the user does not know.
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultFileError(f"The figure was not saved to {path}: {reason}.") from error
+    with style(), saving("figure", path) as draft:
+        figure.savefig(draft, format=kind, metadata=dateless.get(kind))
+
+
+def finished(figure: Figure, path: str | os.PathLike[str] | None, told: str = "") -> Figure:
+    """Write ``told`` below a figure, save the figure if there is a path, and return it."""
+    if told:
+        note(figure, told)
+    if path is not None:
+        save(figure, path)
+    return figure

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from bothworlds.arguments import one_of
-from bothworlds.errors import InvalidParameter, must
-from bothworlds.plotting.draw import BANDS, WIDTH, note, panels, save, shared_legend, style
+from bothworlds.errors import invalid
+from bothworlds.plotting.draw import BANDS, WIDTH, finished, panels, shared_legend, style
 from bothworlds.plotting.result import Curves
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def figure(
     (['fixed', 'shifting'], 1)
     """
     if not isinstance(results, Mapping) or not results:
-        raise InvalidParameter(must("results", "figure", "a dict of names to results", results))
+        raise invalid("results", "figure", "a dict of names to results", results)
     one_of("show", show, "figure", ("regret", "tail"))
     wanted = None if policies is None else list(policies)
     across = min(3, len(results)) if columns is None else max(1, min(columns, len(results)))
@@ -101,7 +101,4 @@ def figure(
         told = f"{' to '.join(map(str, runs[:: max(1, len(runs) - 1)]))} repetitions"
         if show == "regret":
             told += "; line: mean" + (f", band: {BANDS[band]}" if band != "none" else "")
-        note(drawn, told)
-        if path is not None:
-            save(drawn, path)
-    return drawn
+        return finished(drawn, path, told)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bothworlds.errors import InvalidParameter, must
-from bothworlds.plotting.draw import INK, QUIET, WIDTH, entitle, note, panels, save, style
+from bothworlds.errors import invalid
+from bothworlds.plotting.draw import INK, QUIET, WIDTH, entitle, finished, panels, style
 from bothworlds.text import clipped, narrow
 
 if TYPE_CHECKING:
@@ -108,14 +108,11 @@ def plot_ranking(ranking: Pairs, path: str | os.PathLike[str] | None = None) -> 
         axes.set_ylim(-0.6, len(pairs) - 0.4)
         axes.grid(visible=False)
         axes.set_xlabel(f"difference in {ranking.words} at round {ranking.round:,}")
-        note(
-            figure,
+        told = (
             f"{ranking.runs} repetitions; all intervals hold together with {ranking.level:.0%} "
-            "confidence; hollow: not told apart",
+            "confidence; hollow: not told apart"
         )
-        if path is not None:
-            save(figure, path)
-    return figure
+        return finished(figure, path, told)
 
 
 def plot_regret_table(
@@ -162,7 +159,7 @@ def plot_regret_table(
         for result in results:
             columns.setdefault(clipped(result.environment, 30), result)
     if not columns:
-        raise InvalidParameter(must("results", "plot_regret_table", "at least one", results))
+        raise invalid("results", "plot_regret_table", "at least one", results)
     names = list(dict.fromkeys(name for result in columns.values() for name in result.names))
     means = np.full((len(names), len(columns)), np.nan)
     for j, result in enumerate(columns.values()):
@@ -176,10 +173,8 @@ def plot_regret_table(
         _heat(grid[0, 0], means, names, list(columns))
         if title:
             entitle(figure, title)
-        note(figure, "mean pseudo-regret; darker: more times the least of the column")
-        if path is not None:
-            save(figure, path)
-    return figure
+        told = "mean pseudo-regret; darker: more times the least of the column"
+        return finished(figure, path, told)
 
 
 def _column(result: Curves, at: int | None) -> int:
@@ -187,7 +182,7 @@ def _column(result: Curves, at: int | None) -> int:
         return len(result.checkpoints) - 1
     hits = np.flatnonzero(result.checkpoints == at)
     if not hits.size:
-        raise InvalidParameter(must("at", "plot_regret_table", "a checkpoint of every result", at))
+        raise invalid("at", "plot_regret_table", "a checkpoint of every result", at)
     return int(hits[0])
 
 

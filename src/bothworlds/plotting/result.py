@@ -11,27 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import one_of
-from bothworlds.errors import InvalidParameter, must
-from bothworlds.plotting.draw import (
-    BANDS,
-    LINEAR_END,
-    WIDTH,
-    checked_band,
-    draw_bound,
-    draw_curve,
-    end_labels,
-    entitle,
-    linear_axes,
-    log_axes,
-    name_line,
-    note,
-    panels,
-    rounds_label,
-    save,
-    shared_legend,
-    style,
-    symlog_axes,
-)
+from bothworlds.errors import invalid
+from bothworlds.plotting import draw
 from bothworlds.plotting.looks import looks
 from bothworlds.text import clipped
 
@@ -41,7 +22,7 @@ if TYPE_CHECKING:
 Scale = Literal["linear", "log", "symlog"]
 Bound = Callable[[NDArray[np.int64]], ArrayLike] | ArrayLike
 
-SIZES = {"page": (WIDTH, 3.3), "column": (3.4, 2.5)}
+SIZES = {"page": (draw.WIDTH, 3.3), "column": (3.4, 2.5)}
 """Inches: across a page, and one of a journal's two columns."""
 
 LABELLED = 9
@@ -92,7 +73,7 @@ def draw_regret(
         if name not in result.regret:
             continue
         runs = result.regret[name][:, inside]
-        draw_curve(axes, result.checkpoints[inside], runs, look, place=place, band=band)
+        draw.draw_curve(axes, result.checkpoints[inside], runs, look, place=place, band=band)
         mean = runs.mean(axis=0)
         extremes += [float(mean.min()), float(mean.max())]
     return extremes
@@ -155,40 +136,36 @@ def plot_result(
     >>> [axes.get_ylabel() for axes in plot_result(result, scale="log", bounds=theorem).axes]
     ['pseudo-regret']
     """
-    band = checked_band(band)
+    band = draw.checked_band(band)
     names = chosen_names(result, policies)
     horizon = int(result.checkpoints[-1])
     lines = {name: _values(bound, result) for name, bound in (bounds or {}).items()}
     scales = [scale] if scale is not None else _scales(result, names, single=ax is not None)
     for each in scales:
         one_of("scale", each, "plot", ("linear", "log", "symlog"))
-    with style():
+    with draw.style():
         if ax is not None:
             _panel(ax, result, scales[0], 1, horizon, names, band, lines, regret)
             figure: Figure = ax.figure
             if title is not None:
                 ax.set_title(title)
         else:
-            figure, grid = panels(1, len(scales), *inches(size, len(scales))[::-1])
+            figure, grid = draw.panels(1, len(scales), *inches(size, len(scales))[::-1])
             split = len(scales) == 2
             for axes, each, first, last in zip(
                 grid[0],
                 scales,
-                (1, LINEAR_END) if split else (1,),
-                (LINEAR_END, horizon) if split else (horizon,),
+                (1, draw.LINEAR_END) if split else (1,),
+                (draw.LINEAR_END, horizon) if split else (horizon,),
                 strict=True,
             ):
                 _panel(axes, result, each, first, last, names, band, lines, regret)
             for axes in grid[0, 1:]:
                 axes.set_ylabel("")
             _named(figure, grid[0], result, names)
-            told = heading(result, figure.get_figwidth()) if title is None else title
-            if told:
-                entitle(figure, told)
-            note(figure, _told(result, names, band))
-        if path is not None:
-            save(figure, path)
-    return figure
+            entitle(figure, result, title)
+            draw.note(figure, _told(result, names, band))
+        return draw.finished(figure, path)
 
 
 def chosen_names(result: Curves, policies: Iterable[str] | None) -> list[str]:
@@ -198,10 +175,9 @@ def chosen_names(result: Curves, policies: Iterable[str] | None) -> list[str]:
     names = [policies] if isinstance(policies, str) else list(policies)
     for name in names:
         if name not in result.regret:
-            expected = f"among {', '.join(result.names)}"
-            raise InvalidParameter(must("policies", "plot", expected, name))
+            raise invalid("policies", "plot", f"among {', '.join(result.names)}", name)
     if not names:
-        raise InvalidParameter(must("policies", "plot", "at least one name", names))
+        raise invalid("policies", "plot", "at least one name", names)
     return names
 
 
@@ -211,7 +187,7 @@ def _values(bound: Bound, result: Curves) -> NDArray[np.float64]:
     values = np.asarray(given, dtype=np.float64)
     if values.shape != result.checkpoints.shape:
         expected = f"functions of the rounds, or {result.checkpoints.size} values"
-        raise InvalidParameter(must("bounds", "plot", expected, given))
+        raise invalid("bounds", "plot", expected, given)
     return values
 
 
@@ -220,7 +196,7 @@ def _scales(result: Curves, names: list[str], single: bool) -> list[str]:
     means = np.array([result.regret[name].mean(axis=0) for name in names])
     if (means < 0).any():
         return ["symlog"]
-    after = result.checkpoints >= LINEAR_END
+    after = result.checkpoints >= draw.LINEAR_END
     late = np.count_nonzero(after) >= 3 and bool((means[:, after] > 0).any())
     if not late:
         return ["linear"]
@@ -230,10 +206,10 @@ def _scales(result: Curves, names: list[str], single: bool) -> list[str]:
 def inches(size: str | tuple[float, float] | None, count: int) -> tuple[float, float]:
     """Return width and height of a figure."""
     if size is None:
-        return (WIDTH, 3.3) if count > 1 else (0.72 * WIDTH, 3.3)
+        return (draw.WIDTH, 3.3) if count > 1 else (0.72 * draw.WIDTH, 3.3)
     if isinstance(size, str):
         if size not in SIZES:
-            raise InvalidParameter(must("size", "plot", '"page", "column" or two numbers', size))
+            raise invalid("size", "plot", '"page", "column" or two numbers', size)
         return SIZES[size]
     width, height = size
     return float(width), float(height)
@@ -257,19 +233,19 @@ def _panel(
     rounds = result.checkpoints[inside]
     for name, values in lines.items():
         lower = name.lower().startswith("lower")
-        draw_bound(axes, rounds, values[inside], "lower" if lower else "upper", f"_{name}")
-        name_line(axes, rounds, values[inside], name, above=not lower)
+        draw.draw_bound(axes, rounds, values[inside], "lower" if lower else "upper", f"_{name}")
+        draw.name_line(axes, rounds, values[inside], name, above=not lower)
         extremes += [float(values[inside].min()), float(values[inside].max())]
     if scale == "linear":
-        linear_axes(axes, last, extremes)
-        axes.set_xlabel(rounds_label(last))
+        draw.linear_axes(axes, last, extremes)
+        axes.set_xlabel(draw.rounds_label(last))
     elif scale == "symlog":
-        symlog_axes(axes, begin, last, min(extremes), max(extremes))
+        draw.symlog_axes(axes, begin, last, min(extremes), max(extremes))
         axes.set_xlabel("round t")
     else:
         low, high = log_limits(result, begin, names)
         tops = [float(values[inside].max()) for values in lines.values()]
-        log_axes(axes, begin, last, low, max([high, *(1.3 * top for top in tops)]))
+        draw.log_axes(axes, begin, last, low, max([high, *(1.3 * top for top in tops)]))
         axes.set_xlabel("round t")
     axes.set_ylabel(label)
 
@@ -277,19 +253,22 @@ def _panel(
 def _named(figure: Figure, row: Sequence[Any], result: Curves, names: list[str]) -> None:
     """Name the curves at their ends, or in a legend where they are too many or too long."""
     if len(names) > LABELLED or max(map(len, names)) > 24:
-        shared_legend(figure, 3 if len(row) > 1 else 2)
+        draw.shared_legend(figure, 3 if len(row) > 1 else 2)
         return
     chosen = looks(names, result.policies)
     ends = [(float(result.regret[n][:, -1].mean()), n, look.colour) for n, look in chosen.items()]
     figure.draw_without_rendering()
-    end_labels(row[-1], ends, apart=0.075, size=8.5)
+    draw.end_labels(row[-1], ends, apart=0.075, size=8.5)
 
 
-def heading(result: Curves, width: float) -> str:
-    """Name the environment and its number of arms, in a line that fits a width in inches."""
-    arms = next(iter(result.plays.values())).shape[1]
-    name = clipped(result.environment, int(11.0 * width) - 8)
-    return name if re.search(rf"n_arms={arms}\b", name) else f"{name}, K = {arms}"
+def entitle(figure: Figure, result: Curves, title: str | None) -> None:
+    """Write a title over a figure: by default the environment, cut to fit, and its arms."""
+    if title is None:
+        arms = next(iter(result.plays.values())).shape[1]
+        name = clipped(result.environment, int(11.0 * figure.get_figwidth()) - 8)
+        title = name if re.search(rf"n_arms={arms}\b", name) else f"{name}, K = {arms}"
+    if title:
+        draw.entitle(figure, title)
 
 
 def _told(result: Curves, names: list[str], band: str) -> str:
@@ -297,7 +276,7 @@ def _told(result: Curves, names: list[str], band: str) -> str:
     runs = sorted({len(result.regret[name]) for name in names})
     many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     said = f"{int(result.checkpoints[-1]):,} rounds, {many} repetitions; line: mean"
-    return said + (f", band: {BANDS[band]}" if band != "none" else "")
+    return said + (f", band: {draw.BANDS[band]}" if band != "none" else "")
 
 
 def log_limits(

@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.plotting.draw import (
-    entitle,
-    log_heights,
-    log_rounds,
-    note,
-    panels,
-    save,
-    shared_legend,
-    style,
-    symlog_values,
-)
+from bothworlds.plotting import draw
 from bothworlds.plotting.looks import looks
-from bothworlds.plotting.result import Curves, chosen_names, heading, inches
+from bothworlds.plotting.result import Curves, chosen_names, entitle, inches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,10 +47,10 @@ def draw_tail(
     most = max(each.size for each in runs.values())
     largest = max(float(each.max()) for each in runs.values())
     if least > 0.0:
-        log_rounds(axes, least / 1.3, largest * 1.3)
+        draw.log_rounds(axes, least / 1.3, largest * 1.3)
     else:
-        symlog_values(axes, least, largest)
-    log_heights(axes, 0.5 / most, 1.3)
+        draw.symlog_values(axes, least, largest)
+    draw.log_heights(axes, 0.5 / most, 1.3)
     axes.set_xlabel(f"x, {label}")
     axes.set_ylabel("share of runs above x")
 
@@ -79,21 +69,19 @@ def plot_tail(
     """Draw the tail of the regret of every policy; see `bothworlds.Result.plot_tail`."""
     names = chosen_names(result, policies)
     shown = {name: runs[name] for name in names}
-    with style():
+    with draw.style():
         if ax is not None:
             draw_tail(ax, shown, result.policies, regret)
             figure: Figure = ax.figure
             if title is not None:
                 ax.set_title(title)
         else:
-            figure, grid = panels(1, 1, *inches(size, 1)[::-1])
+            figure, grid = draw.panels(1, 1, *inches(size, 1)[::-1])
             draw_tail(grid[0, 0], shown, result.policies, regret)
-            shared_legend(figure, 2)
-            told = heading(result, figure.get_figwidth()) if title is None else title
-            if told:
-                entitle(figure, told)
+            draw.shared_legend(figure, 2)
+            entitle(figure, result, title)
             counts = sorted({each.size for each in shown.values()})
-            note(figure, f"{' to '.join(map(str, counts[:: max(1, len(counts) - 1)]))} repetitions")
-        if path is not None:
-            save(figure, path)
-    return figure
+            draw.note(
+                figure, f"{' to '.join(map(str, counts[:: max(1, len(counts) - 1)]))} repetitions"
+            )
+        return draw.finished(figure, path)

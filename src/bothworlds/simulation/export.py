@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bothworlds.campaign.store_view import CurveFiles, StoreView
-from bothworlds.errors import InvalidParameter, ResultFileError, must
-from bothworlds.files import pyarrow, replacing
+from bothworlds.errors import ResultFileError, invalid
+from bothworlds.files import pyarrow, saving
 from bothworlds.simulation.assembly import regret_of
 
 ENDINGS = (".parquet", ".csv")
@@ -55,30 +55,25 @@ def export(path: Path, curves: Sequence[tuple[StoreView, CurveFiles]]) -> tuple[
     (1, 40)
     """
     if path.suffix.lower() not in ENDINGS:
-        expected = f"a name ending in {' or '.join(ENDINGS)}"
-        raise InvalidParameter(must("path", "export", expected, str(path)))
+        raise invalid("path", "export", f"a name ending in {' or '.join(ENDINGS)}", str(path))
     arrow = pyarrow()
     schema = _schema(max((shelf.about["seed"] for _, shelf in curves), default=0))
     count = rows = 0
     waiting: list[Any] = []
-    try:
-        with replacing(path) as draft, _writer(path, draft, schema) as write:
-            for store, shelf in curves:
-                before = rows
-                for table in _tables(store, shelf, schema):
-                    waiting.append(table)
-                    rows += table.num_rows
-                    if sum(each.num_rows for each in waiting) >= ROWS:
-                        write(arrow.concat_tables(waiting))
-                        waiting.clear()
-                count += rows > before
-            if not rows:
-                raise ResultFileError(f"There is no finished run to write to {path}.")
-            if waiting:
-                write(arrow.concat_tables(waiting))
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultFileError(f"The table was not saved to {path}: {reason}.") from error
+    with saving("table", path) as draft, _writer(path, draft, schema) as write:
+        for store, shelf in curves:
+            before = rows
+            for table in _tables(store, shelf, schema):
+                waiting.append(table)
+                rows += table.num_rows
+                if sum(each.num_rows for each in waiting) >= ROWS:
+                    write(arrow.concat_tables(waiting))
+                    waiting.clear()
+            count += rows > before
+        if not rows:
+            raise ResultFileError(f"There is no finished run to write to {path}.")
+        if waiting:
+            write(arrow.concat_tables(waiting))
     return count, rows
 
 

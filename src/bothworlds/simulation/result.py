@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bothworlds.errors import InvalidParameter, MissingExtra, must
+from bothworlds.errors import MissingExtra, invalid
 from bothworlds.files import pyarrow as arrow_package
+from bothworlds.files import saving
 from bothworlds.simulation import result_file, tables
 from bothworlds.simulation.comparison import Comparison as Comparison
 from bothworlds.simulation.measures import MEASURES, title
@@ -194,7 +195,7 @@ class Result:
             return len(self.checkpoints) - 1
         hits = np.flatnonzero(self.checkpoints == at)
         if hits.size == 0:
-            raise InvalidParameter(must("at", owner, _rounds_near(self.checkpoints, at), at))
+            raise invalid("at", owner, _rounds_near(self.checkpoints, at), at)
         return int(hits[0])
 
     def _chosen(self, regret: str, owner: str) -> dict[str, NDArray[np.float64]]:
@@ -210,7 +211,7 @@ class Result:
         else:
             known = ["pseudo", *(["realised"] if self.realised else []), *self.comparators]
             expected = f"one of {', '.join(known)}"
-        raise InvalidParameter(must("regret", owner, expected, regret))
+        raise invalid("regret", owner, expected, regret)
 
     def at(
         self, round: int | None = None, regret: str = "pseudo"
@@ -245,17 +246,16 @@ class Result:
         """
         runs = np.array(regret, dtype=np.float64)
         if not isinstance(name, str) or name in self.regret:
-            expected = f"a name other than {', '.join(self.names)}"
-            raise InvalidParameter(must("name", "Result.add", expected, name))
+            raise invalid("name", "Result.add", f"a name other than {', '.join(self.names)}", name)
         if runs.ndim != 2 or not len(runs) or runs.shape[1] != self.checkpoints.size:
             expected = f"an array (repetitions, {self.checkpoints.size})"
-            raise InvalidParameter(must("regret", "Result.add", expected, runs.shape))
+            raise invalid("regret", "Result.add", expected, runs.shape)
         if not np.isfinite(runs).all():
-            raise InvalidParameter(must("regret", "Result.add", "finite numbers", "others"))
+            raise invalid("regret", "Result.add", "finite numbers", "others")
         numbers = np.arange(len(runs)) if repetitions is None else np.array([*repetitions])
         if numbers.shape != (len(runs),) or np.unique(numbers).size != len(runs):
             expected = f"{len(runs)} different whole numbers"
-            raise InvalidParameter(must("repetitions", "Result.add", expected, repetitions))
+            raise invalid("repetitions", "Result.add", expected, repetitions)
         n_arms = next(iter(self.plays.values())).shape[1]
         plays = np.zeros((len(runs), n_arms), dtype=np.int64)
         return replace(
@@ -338,17 +338,14 @@ class Result:
         """
         for parameter, name in (("first", first), ("second", second)):
             if name not in self.regret:
-                expected = f"one of {self.names}"
-                raise InvalidParameter(must(parameter, "Result.compare", expected, name))
+                raise invalid(parameter, "Result.compare", f"one of {self.names}", name)
         column = self._column(at, "Result.compare")
         _, here, there = np.intersect1d(
             self.repetitions[first], self.repetitions[second], return_indices=True
         )
         of = self._chosen(regret, "Result.compare")
         if here.size == 0:
-            raise InvalidParameter(
-                must("first", "Result.compare", f"run in repetitions of {second}", first)
-            )
+            raise invalid("first", "Result.compare", f"run in repetitions of {second}", first)
         runs = {first: of[first][here, column], second: of[second][there, column]}
         last = int(self.checkpoints[column])
         (pair,) = paired(
@@ -385,9 +382,7 @@ class Result:
         """
         if comparator not in self.comparators:
             known = ", ".join(self.comparators) or "those that the result has, and it has none"
-            raise InvalidParameter(
-                must("comparator", "regret_against", f"one of {known}", comparator)
-            )
+            raise invalid("comparator", "regret_against", f"one of {known}", comparator)
         added = self.comparators[comparator]
         return {
             name: regret + (added[name] if isinstance(added, dict) else added)
@@ -476,7 +471,7 @@ class Result:
         import pyarrow.csv
 
         plain = table.set_column(0, "policy", table["policy"].cast("string"))
-        with result_file.saving(Path(path)) as draft:
+        with saving("result", path) as draft:
             pyarrow.csv.write_csv(plain, draft)
 
     def plot(
@@ -602,7 +597,7 @@ class Result:
             return
         if ending in _FOREIGN:
             expected = "a file name ending in .parquet or .csv"
-            raise InvalidParameter(must("path", "Result.save", expected, os.fspath(path)))
+            raise invalid("path", "Result.save", expected, os.fspath(path))
         result_file.write(self, Path(path))
 
     @classmethod

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from bothworlds.errors import MissingExtra, ResultFileError
 from bothworlds.files import pyarrow as arrow_package
-from bothworlds.files import read_table, replacing
+from bothworlds.files import read_table, saving
 
 if TYPE_CHECKING:
     import pyarrow
@@ -63,7 +61,7 @@ def write(result: Result, path: Path) -> None:
         "comparators": common,
     }
     table = table.replace_schema_metadata({FORMAT: json.dumps(settings)})
-    with saving(path) as draft:
+    with saving("result", path) as draft:
         arrow.parquet.write_table(table, draft, compression="zstd")
 
 
@@ -123,14 +121,3 @@ def _made(settings: dict[str, Any], table: pyarrow.Table) -> dict[str, Any]:
         },
         realised=by_policy("realised") if "realised" in columns else {},
     )
-
-
-@contextlib.contextmanager
-def saving(target: Path) -> Iterator[Path]:
-    """Give a draft that becomes the file at the end; raise an error if it cannot."""
-    try:
-        with replacing(target) as draft:
-            yield draft
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultFileError(f"The result was not saved to {target}: {reason}.") from error
