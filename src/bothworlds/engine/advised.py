@@ -5,7 +5,6 @@ The outcome is that of `bothworlds.engine.tile`.  There is no snapshot.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,7 +16,7 @@ from bothworlds.engine import advised_loop as loop
 from bothworlds.engine.delayed import FEWEST, Waiting
 from bothworlds.engine.delayed_loop import FULL, NEXT, PROGRESS
 from bothworlds.engine.outcome import TileOutcome
-from bothworlds.engine.tile import TileJob, stretches
+from bothworlds.engine.tile import Recorder, TileJob, stretches
 from bothworlds.environments.advised import Advised
 from bothworlds.lanes.types import LANES
 from bothworlds.omd import few, half
@@ -34,7 +33,7 @@ def run_job(
     tick: Callable[[int], None] | None = None,
 ) -> TileOutcome:
     """Run a tile in which experts advise; see `bothworlds.engine.tile.run_job`."""
-    began, cpu_began = time.perf_counter(), time.thread_time()
+    recorder = Recorder(job)
     environment = job.environment
     world = environment if isinstance(environment, Advised) else environment.base  # type: ignore[attr-defined]
     delays = environment.delays()
@@ -69,7 +68,6 @@ def run_job(
         waiting = Waiting(job.count, room_to_wait, step.width(N, K))
         own = np.tile(first, (job.count, 1)), words(job.name), words(), words("delay")
         each = *own, np.zeros(0) if delays is None else delays, *game, *measured
-    shares: list[NDArray[np.int64]] = []
     for _, last in stretches(job, 1, FIRST_CHUNK, stop):
         status = FULL
         while status == FULL:
@@ -82,17 +80,9 @@ def run_job(
                 tick((int(progress[:, NEXT].sum()) - before) * job.count // len(progress))
             if status == FULL:
                 waiting = waiting.doubled()
-        if job.shares and last in checkpoints:
-            shares.append(plays.T[: job.count].astype(np.int64))
-    return TileOutcome(
-        first=job.first,
-        cost=cost[1:, : job.count].T.copy(),
-        plays=plays.T[: job.count].astype(np.int64),
-        tracked=None,
-        cpu=time.thread_time() - cpu_began,
-        wall=time.perf_counter() - began,
-        shares=np.stack(shares, axis=1) if job.shares else None,
-    )
+        recorder.keep(last, lambda: plays.T[: job.count].astype(np.int64))
+    counted = plays.T[: job.count].astype(np.int64)
+    return recorder.outcome(cost[1:, : job.count].T.copy(), counted)
 
 
 def _in_lanes(setting: step.Setting, n_experts: int) -> bool:

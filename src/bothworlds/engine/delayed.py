@@ -6,7 +6,6 @@ the delays have a stream of their own.  There is no snapshot: decisions in fligh
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +16,8 @@ from bothworlds.engine import delayed_loop as loop
 from bothworlds.engine import loop as engine
 from bothworlds.engine.outcome import TileOutcome
 from bothworlds.engine.policy_loops import ASK, TELL, compiled, entry
-from bothworlds.engine.realised import realised_regret
 from bothworlds.engine.table import by_label
-from bothworlds.engine.tile import TileJob, blame, compiling, crashed, rehearse, stretches
+from bothworlds.engine.tile import Recorder, TileJob, blame, compiling, crashed, rehearse, stretches
 from bothworlds.environments.base import InOrder
 from bothworlds.errors import BothworldsError
 from bothworlds.lanes.kernels import ATTACK_ONE, LOSS_ONE
@@ -85,7 +83,7 @@ def run_job(
     """Run a tile whose feedback is late; see `bothworlds.engine.tile.run_job`."""
     rehearse(job)
     functions = compile_kernels(job)
-    began, cpu_began = time.perf_counter(), time.thread_time()
+    recorder = Recorder(job)
     policy, environment, program = job.policy, job.environment, job.program
     assert isinstance(policy, Policy)
     K, world = environment.n_arms, repr(environment)
@@ -118,8 +116,6 @@ def run_job(
     waiting = Waiting(job.count, FEWEST, width(policy, program, K))
     delays = environment.delays()
     assert delays is not None
-    shares: list[NDArray[np.int64]] = []
-    realised: list[NDArray[np.float64]] = []
     mode = engine.ATTACKED * (attack is not None) + engine.UNTRUSTED * (not environment.trusted)
     for now, last in stretches(job, 1, max(16, 50_000 // (K + 8)), stop):
         status = loop.FULL
@@ -141,17 +137,6 @@ def run_job(
                 waiting = waiting.doubled()
         if status != engine.DONE:
             raise blame(job, status)
-        if job.shares and last in checkpoints:
-            shares.append(by_label(labels, plays.T))
-        if job.realised and last in checkpoints:
-            realised.append(realised_regret(A.T, K))
-    return TileOutcome(
-        first=job.first,
-        cost=cost[1:].T.copy(),
-        plays=by_label(labels, plays.T),
-        tracked=sums.transpose(2, 0, 1).copy() if tracked >= 0 else None,
-        cpu=time.thread_time() - cpu_began,
-        wall=time.perf_counter() - began,
-        shares=np.stack(shares, axis=1) if job.shares else None,
-        realised=np.stack(realised, axis=1) if job.realised else None,
-    )
+        recorder.keep(last, lambda: by_label(labels, plays.T), lambda: A.T)
+    expected = sums.transpose(2, 0, 1).copy() if tracked >= 0 else None
+    return recorder.outcome(cost[1:].T.copy(), by_label(labels, plays.T), expected)

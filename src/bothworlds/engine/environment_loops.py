@@ -12,18 +12,17 @@ from typing import Any
 from numba.core import types
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import (
-    ATTACK_ONE,
-    ATTACK_WIDE,
-    LOSS_ONE,
-    LOSS_WIDE,
-    PREFER_ONE,
-    PREFER_WIDE,
-)
+from bothworlds.lanes.kernels import shapes
 from bothworlds.lanes.random import uniform
+from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import load, numbers_at, pointer, store, zeros
 
 PLAIN, ATTACKED, DUEL = 0, 1, 2
+
+
+def kernel_shapes(lanes: int) -> tuple[Any, Any, Any]:
+    """Return the signatures of the functions that `act` calls."""
+    return shapes(lanes).loss, shapes(lanes).attack, shapes(lanes).prefer
 
 
 @jit
@@ -100,8 +99,8 @@ def walk_tile(
 _numbers, _words = types.float64[::1], types.int64[::1]
 _table, _rows = types.float64[:, ::1], types.int64[:, ::1]
 _integer, _flag = types.int64, types.boolean
-ONE = tuple(types.FunctionType(shape) for shape in (LOSS_ONE, ATTACK_ONE, PREFER_ONE))
-WIDE = tuple(types.FunctionType(shape) for shape in (LOSS_WIDE, ATTACK_WIDE, PREFER_WIDE))
+ONE = tuple(map(types.FunctionType, kernel_shapes(1)))
+WIDE = tuple(map(types.FunctionType, kernel_shapes(LANES)))
 _state = (_numbers, _words, _numbers, _numbers)
 
 WALK = types.void(

@@ -12,14 +12,6 @@ from bothworlds.engine import environment_loops as walking
 from bothworlds.engine import loop as engine
 from bothworlds.engine.policy_loops import compiled, loop
 from bothworlds.environments.base import ORDER, Array, Environment
-from bothworlds.lanes.kernels import (
-    ATTACK_ONE,
-    ATTACK_WIDE,
-    LOSS_ONE,
-    LOSS_WIDE,
-    PREFER_ONE,
-    PREFER_WIDE,
-)
 from bothworlds.lanes.types import LANES
 from bothworlds.seeding import numpy_generator, stream_words
 
@@ -112,9 +104,7 @@ class World:
         loss, prefer = (
             (engine.idle_loss, kernel) if self.duel else (kernel, engine.idle_prefer)
         )  # fmt: skip
-        shapes = (
-            (LOSS_WIDE, ATTACK_WIDE, PREFER_WIDE) if wide else (LOSS_ONE, ATTACK_ONE, PREFER_ONE)
-        )
+        shapes = walking.kernel_shapes(LANES if wide else 1)
         return [compiled(k, shape) for k, shape in zip((loss, attack, prefer), shapes, strict=True)]
 
     def walk(

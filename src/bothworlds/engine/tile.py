@@ -290,6 +290,39 @@ def stretches(
         now = last + 1
 
 
+class Recorder:
+    """Clock of a tile that is played, and the measurements at its checkpoints."""
+
+    def __init__(self, job: TileJob) -> None:
+        self._job = job
+        self._began, self._cpu_began = time.perf_counter(), time.thread_time()
+        self._shares: list[NDArray[np.int64]] = []
+        self._realised: list[NDArray[np.float64]] = []
+
+    def keep(
+        self, last: int, plays: Callable[[], NDArray[np.int64]],
+        staged: Callable[[], NDArray[np.float64]] | None = None,
+    ) -> None:  # fmt: skip
+        """Keep what the job wants to know after round ``last``, if that is a checkpoint."""
+        if last not in self._job.checkpoints:
+            return
+        if self._job.shares:
+            self._shares.append(plays())
+        if self._job.realised and staged is not None:
+            self._realised.append(realised_regret(staged(), self._job.environment.n_arms))
+
+    def outcome(
+        self, cost: NDArray[np.float64], plays: NDArray[np.int64],
+        tracked: NDArray[np.float64] | None = None, state: bytes | None = None,
+    ) -> TileOutcome:  # fmt: skip
+        """Return the outcome of a tile whose last round was played."""
+        cpu, wall = time.thread_time() - self._cpu_began, time.perf_counter() - self._began
+        shares = np.stack(self._shares, axis=1) if self._shares else None
+        realised = np.stack(self._realised, axis=1) if self._realised else None
+        first = self._job.first
+        return TileOutcome(first, cost, plays, tracked, cpu, wall, state, shares, realised)
+
+
 def run_job(
     job: TileJob,
     stop: Callable[[], bool] | None = None,
@@ -310,11 +343,10 @@ def run_job(
         alone = job.span == (0, 1)
         table.kernels = compile_kernels(table.program, job.environment, table.stage, alone)
     functions, mode = table.kernels
-    began, cpu_began = time.perf_counter(), time.thread_time()
+    recorder = Recorder(job)
     K = job.environment.n_arms
     memory = table.memory(job, mode)
     memory.begin(job)
-    checkpoints = memory.checkpoints
     now, horizon = 1, job.checkpoints[-1]
     if job.earlier is not None:
         wide = mode & engine.WIDE_POLICY != 0
@@ -324,8 +356,6 @@ def run_job(
             return played == job.after and _sound(job, table.program, wide, begun, played, found)
 
         now = 1 + snapshot.restore(job.earlier.state or b"", memory.moving, sound)
-    shares: list[NDArray[np.int64]] = []
-    realised: list[NDArray[np.float64]] = []
     # Entering the loop takes as long as some rounds, so even the first stretch is not short.
     chunk = max(16, 200_000 // (K + 8))
     for first, last in stretches(job, now, chunk, stop):
@@ -334,21 +364,9 @@ def run_job(
             raise blame(job, status)
         if tick is not None:
             tick((last - first + 1) * job.count)
-        if job.shares and last in checkpoints:
-            shares.append(memory.counted())
-        if job.realised and last in checkpoints:
-            realised.append(realised_regret(memory.staged(), K))
-    return TileOutcome(
-        first=job.first,
-        cost=memory.costs(),
-        plays=memory.counted(),
-        tracked=memory.tracked(),
-        cpu=time.thread_time() - cpu_began,
-        wall=time.perf_counter() - began,
-        state=snapshot.pack(horizon, memory.moving) if job.keep else None,
-        shares=np.stack(shares, axis=1) if job.shares else None,
-        realised=np.stack(realised, axis=1) if job.realised else None,
-    )
+        recorder.keep(last, memory.counted, memory.staged)
+    state = snapshot.pack(horizon, memory.moving) if job.keep else None
+    return recorder.outcome(memory.costs(), memory.counted(), memory.tracked(), state)
 
 
 def _sound(
