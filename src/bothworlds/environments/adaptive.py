@@ -24,14 +24,14 @@ agent's actions, and their means over the repetitions estimate the expectation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from bothworlds.arguments import arm_count, flag, keep, one_of, positive_gap
 from bothworlds.environments import memory
-from bothworlds.environments.base import ORDER, Array, Environment, Regret, ordered, state
+from bothworlds.environments.base import ORDER, Array, Environment, ordered, state
 from bothworlds.environments.memory import remember
 from bothworlds.environments.stochastic import coin
 from bothworlds.lanes.jit import jit
@@ -153,7 +153,7 @@ class Adaptive(Environment):
     strategy: Strategy = "betray"
     gap: float = 0.125
     shuffle: bool = True
-    regret: Regret = field(init=False, default="tracked")
+    regret = "tracked"
 
     def __post_init__(self) -> None:
         keep(

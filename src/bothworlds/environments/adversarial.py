@@ -17,22 +17,13 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bothworlds import usercode
 from bothworlds.arguments import arm_count, frozen, keep, numbers
-from bothworlds.environments.base import Array, Environment, Regret, state
+from bothworlds.environments.base import Array, Environment, state
 from bothworlds.environments.lookup import lookup
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import store
-from bothworlds.usercode import (
-    argument_count,
-    call,
-    checked,
-    of_whole,
-    rehearse_function,
-    some_arms,
-    some_rounds,
-    twin_of_whole,
-)
 
 _CHUNK = 1 << 20
 """Numbers of a table read at a time, so that a file larger than memory can be used."""
@@ -49,7 +40,7 @@ def loss_listed(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any
 @functools.lru_cache(maxsize=64)
 def kernel_of_function(losses: Any, check: bool = True) -> Any:
     """Build the kernel for losses given by a function of the round and the arm."""
-    losses = twin_of_whole(losses, 2, "losses", "Adversarial", check)
+    losses = usercode.twin_of_whole(losses, 2, "losses", "Adversarial", check)
 
     @numba.njit(nogil=True, error_model="numpy")
     def loss(K: int, t: int, C: Any, E: Any, G: Any, v: float, arm: int) -> float:
@@ -66,7 +57,7 @@ def sums_of_function(losses: Any, name: str, owner: str) -> Any:
 
     The sums are those of every arm, of the least value of each round and of the greatest.
     """
-    losses = of_whole(checked(losses), 2, name, owner)
+    losses = usercode.of_whole(usercode.checked(losses), 2, name, owner)
 
     @numba.njit(nogil=True, error_model="numpy")
     def add(first: int, last: int, sums: Any) -> None:
@@ -91,15 +82,15 @@ def checked_table(parameter: str, value: object, owner: str) -> Array:
         given = numbers(value)
         if given is None:
             expected = "an array with a row per round and a column per arm"
-            raise InvalidParameter(must(parameter, owner, expected, value))
+            raise invalid(parameter, owner, expected, value)
         table = given if isinstance(value, np.memmap) else frozen(given)
     if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2:
         expected = "an array with a row per round and a column for each of two or more arms"
-        raise InvalidParameter(must(parameter, owner, expected, f"shape {table.shape}"))
+        raise invalid(parameter, owner, expected, f"shape {table.shape}")
     for chunk in chunks(table):
         outside = ~((chunk >= 0.0) & (chunk <= 1.0))
         if outside.any():
-            raise InvalidParameter(must(parameter, owner, "in [0, 1]", chunk[outside][0]))
+            raise invalid(parameter, owner, "in [0, 1]", chunk[outside][0])
     return table
 
 
@@ -109,12 +100,12 @@ def _mapped(parameter: str, path: str | os.PathLike[str], owner: str) -> Array:
         table: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
         expected = "the path of a readable .npy file"
-        raise InvalidParameter(must(parameter, owner, expected, os.fspath(path))) from None
+        raise invalid(parameter, owner, expected, os.fspath(path)) from None
     fits = isinstance(table, np.ndarray) and table.dtype == np.float64
     if not fits or not table.flags.c_contiguous:
         expected = "a .npy file of 64-bit floats in C order"
         got = getattr(table, "dtype", type(table)) if not fits else "Fortran order"
-        raise InvalidParameter(must(parameter, owner, expected, str(got)))
+        raise invalid(parameter, owner, expected, str(got))
     return table
 
 
@@ -143,7 +134,7 @@ def cumulative_of(
     function: Any, n_arms: int, checkpoints: NDArray[np.int64], name: str, owner: str
 ) -> Array:
     """Return the sums of a function's values up to each checkpoint, as `cumulative_at` does."""
-    add = functools.partial(call, sums_of_function(function, name, owner), name, owner)
+    add = functools.partial(usercode.call, sums_of_function(function, name, owner), name, owner)
     return _cumulative(n_arms, checkpoints, add)
 
 
@@ -192,22 +183,19 @@ class Adversarial(Environment):
 
     losses: ArrayLike | str | os.PathLike[str] | Callable[[int, int], float]
     n_arms: int = None  # type: ignore[assignment]
-    horizon_limit: int | None = field(init=False, default=None)
-    wide: bool = field(init=False, default=True)
-    trusted: bool = field(init=False, default=True)
-    regret: Regret = field(init=False, default="oblivious")
+    regret = "oblivious"
     _table: Array | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         owner = "Adversarial"
         if callable(self.losses):
-            argument_count("losses", self.losses, owner, (2,))
+            usercode.argument_count("losses", self.losses, owner, (2,))
             keep(self, n_arms=arm_count(self.n_arms, owner), wide=False, trusted=False)
             return
         table = checked_table("losses", self.losses, owner)
         if self.n_arms is not None and self.n_arms != table.shape[1]:
             expected = f"{table.shape[1]}, the number of columns of losses"
-            raise InvalidParameter(must("n_arms", owner, expected, self.n_arms))
+            raise invalid("n_arms", owner, expected, self.n_arms)
         if not isinstance(self.losses, str | os.PathLike):
             keep(self, losses=table)
         keep(self, n_arms=table.shape[1], horizon_limit=table.shape[0], _table=table)
@@ -258,5 +246,5 @@ class Adversarial(Environment):
     def rehearse(self, horizon: int) -> None:
         """Run the function of the losses, if it is one, in the first rounds and the last."""
         if callable(self.losses):
-            played = product(some_rounds(horizon), some_arms(self.n_arms))
-            rehearse_function(self.losses, played, "losses", "Adversarial")
+            played = product(usercode.some_rounds(horizon), usercode.some_arms(self.n_arms))
+            usercode.rehearse_function(self.losses, played, "losses", "Adversarial")

@@ -16,7 +16,7 @@ same round; an agent that follows the waves does better than that arm, and its r
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import arm_count, flag, keep, number, whole
-from bothworlds.environments.base import ORDER, Array, Environment, Regret, ordered, state
+from bothworlds.environments.base import ORDER, Array, Environment, ordered, state
 from bothworlds.environments.lookup import phase_of
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import gather, select, splat, store
 
@@ -78,7 +78,7 @@ class AdversarialWithGap(Environment):
     gap: float
     tau: int = 1
     shuffle: bool = True
-    regret: Regret = field(init=False, default="oblivious")
+    regret = "oblivious"
 
     def __post_init__(self) -> None:
         owner = "AdversarialWithGap"
@@ -91,7 +91,7 @@ class AdversarialWithGap(Environment):
             shuffle=flag("shuffle", self.shuffle, owner),
         )
         if self.tau > 2**50:
-            raise InvalidParameter(must("tau", owner, "at most 2**50", self.tau))
+            raise invalid("tau", owner, "at most 2**50", self.tau)
 
     def _turns(self) -> list[int]:
         """Return the last round of every phase, as far as doubles count rounds exactly."""

@@ -9,15 +9,15 @@ first.  The latter has mean 0 and saves noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import frozen, is_whole, keep, numbers, whole
-from bothworlds.environments.base import Array, Environment, Kind, Regret, state
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.environments.base import Array, Environment, Kind, state
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import to_int
 
@@ -74,9 +74,7 @@ class Advised(Environment):
     levels: ArrayLike | None = None
     later: Any = None
     change: int | None = None
-    n_arms: int = field(init=False)
-    horizon_limit: int | None = field(init=False, default=None)
-    regret: Regret = field(init=False, default="oblivious")
+    regret = "oblivious"
 
     kind: ClassVar[Kind] = "advised"
 
@@ -86,14 +84,14 @@ class Advised(Environment):
         means = numbers(self.means)
         if means is None or means.ndim != 2 or len(means) != contexts or means.shape[1] < 1:
             expected = f"{contexts} rows of numbers in [0, 1], a column per arm"
-            raise InvalidParameter(must("means", owner, expected, self.means))
+            raise invalid("means", owner, expected, self.means)
         levels = None if self.levels is None else numbers(self.levels)
         if self.levels is not None and (levels is None or levels.ndim != 1 or not levels.size):
-            raise InvalidParameter(must("levels", owner, "a number for each round", self.levels))
+            raise invalid("levels", owner, "a number for each round", self.levels)
         spread = [0.0] if levels is None else [float(levels.min()), float(levels.max())]
         if not (means.min() + spread[0] >= 0.0 and means.max() + spread[-1] <= 1.0):
             expected = "numbers in [0, 1], also with every level added"
-            raise InvalidParameter(must("means", owner, expected, self.means))
+            raise invalid("means", owner, expected, self.means)
         K = means.shape[1]
         rows = checked_advice("advice", self.advice, contexts, K)
         keep(
@@ -102,12 +100,11 @@ class Advised(Environment):
             horizon_limit=None if levels is None else levels.size,
         )  # fmt: skip
         if (self.later is None) != (self.change is None):
-            raise InvalidParameter(must("change", owner, "given with later", self.change))
+            raise invalid("change", owner, "given with later", self.change)
         if self.later is not None:
             later = checked_advice("later", self.later, contexts, K)
             if len(later) != len(rows):
-                expected = f"advice of all {len(rows)} experts"
-                raise InvalidParameter(must("later", owner, expected, self.later))
+                raise invalid("later", owner, f"advice of all {len(rows)} experts", self.later)
             change = whole("change", self.change, owner, 2, "a round >= 2")
             keep(self, later=later, change=change)
 
@@ -185,11 +182,11 @@ def checked_advice(parameter: str, advice: object, contexts: int, n_arms: int) -
     owner = "Advised"
     expected = f"for each expert {contexts} arms from 0 to {n_arms - 1} or rows of probabilities"
     if isinstance(advice, str) or not hasattr(advice, "__len__") or len(advice) == 0:
-        raise InvalidParameter(must(parameter, owner, expected, advice))
+        raise invalid(parameter, owner, expected, advice)
     found = np.zeros((len(advice), contexts, n_arms))
     for own, given in zip(found, advice, strict=True):  # type: ignore[call-overload]
         if not hasattr(given, "__len__") or len(given) != contexts:
-            raise InvalidParameter(must(parameter, owner, expected, given))
+            raise invalid(parameter, owner, expected, given)
         for row, each in zip(own, given, strict=True):
             if is_whole(each) and 0 <= each < n_arms:
                 row[int(each)] = 1.0
@@ -201,6 +198,6 @@ def checked_advice(parameter: str, advice: object, contexts: int, n_arms: int) -
                 or not (read >= 0.0).all()
                 or not abs(read.sum() - 1.0) <= ROUNDING
             ):
-                raise InvalidParameter(must(parameter, owner, expected, each))
+                raise invalid(parameter, owner, expected, each)
             row[:] = read / read.sum()
     return frozen(found)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -30,7 +30,7 @@ from bothworlds.arguments import flag, frozen, keep, numbers, unit_vector
 from bothworlds.environments import memory
 from bothworlds.environments.base import ORDER, Array, Environment, ordered, state
 from bothworlds.environments.stochastic import coin
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import gather, splat, store
@@ -123,10 +123,6 @@ class Constrained(Environment):
     gaps: Array
     level: Array | Callable[..., float]
     shuffle: bool
-    n_arms: int = field(init=False)
-    horizon_limit: int | None = field(init=False, default=None)
-    wide: bool = field(init=False, default=True)
-    trusted: bool = field(init=False, default=True)
 
     def __init__(
         self, gaps: ArrayLike, level: ArrayLike | Callable[..., float], shuffle: bool = True
@@ -135,7 +131,7 @@ class Constrained(Environment):
         D = unit_vector("gaps", gaps, owner)
         if D.min() != 0.0:
             expected = "a vector of numbers in [0, 1] with at least one zero"
-            raise InvalidParameter(must("gaps", owner, expected, gaps))
+            raise invalid("gaps", owner, expected, gaps)
         keep(self, gaps=frozen(D), n_arms=D.size, shuffle=flag("shuffle", shuffle, owner))
         if callable(level):
             count = argument_count("level", level, owner, (1, 2))
@@ -145,11 +141,11 @@ class Constrained(Environment):
         top = 1.0 - D.max()
         if levels is None or levels.ndim != 1 or levels.size == 0:
             expected = "a function, or an array with one number per round"
-            raise InvalidParameter(must("level", owner, expected, level))
+            raise invalid("level", owner, expected, level)
         outside = ~((levels >= -_ROUNDING) & (levels <= top + _ROUNDING))
         if outside.any():
             expected = f"in [0, {top:g}], so that every mean is in [0, 1]"
-            raise InvalidParameter(must("level", owner, expected, levels[outside][0]))
+            raise invalid("level", owner, expected, levels[outside][0])
         keep(self, level=frozen(levels), horizon_limit=levels.size)
 
     @property

@@ -27,7 +27,7 @@ import numpy as np
 from bothworlds.arguments import keep, whole
 from bothworlds.environments.base import Array, Attack, Environment
 from bothworlds.environments.wrapped import Wrapped
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import floor, load, minimum, select, splat, store
 
@@ -90,7 +90,7 @@ class Contaminated(Wrapped):
         gaps = self.base.fixed_gaps()
         if not np.any(gaps > 0.0):
             expected = "an environment with fixed gaps, at least one of them positive"
-            raise InvalidParameter(must("base", "Contaminated", expected, self.base))
+            raise invalid("base", "Contaminated", expected, self.base)
         keep(self, tau=whole("tau", self.tau, "Contaminated", 1))
 
     def stage(self) -> Attack:

@@ -31,7 +31,7 @@ import numpy as np
 from bothworlds.arguments import keep, number, numbers, one_of
 from bothworlds.environments.base import Array, Attack, Environment
 from bothworlds.environments.wrapped import Wrapped
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import unit
 from bothworlds.lanes.vectors import (
@@ -222,7 +222,7 @@ class Corrupted(Wrapped):
         keep(self, budget=limit, attack=attack, targets=chosen)
         if base.ranking().size == 0 and chosen is None and _TARGETS[attack] > 0:
             expected = f"given, as {type(base).__name__} has no fixed best arm"
-            raise InvalidParameter(must("targets", "Corrupted", expected, None))
+            raise invalid("targets", "Corrupted", expected, None)
 
     def stage(self) -> Attack:
         """Return the attack; row 0 of its state is the budget spent."""
@@ -250,5 +250,5 @@ def _labels(targets: object, n_arms: int, attack: AttackName) -> tuple[int, ...]
         or not all(0 <= label < n_arms and label == int(label) for label in labels.flat)
     ):
         expected = f"{needed} or more different arms from 0 to {n_arms - 1}"
-        raise InvalidParameter(must("targets", "Corrupted", expected, targets))
+        raise invalid("targets", "Corrupted", expected, targets)
     return tuple(int(label) for label in labels.flat)

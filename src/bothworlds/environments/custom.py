@@ -17,34 +17,14 @@ from numba import carray
 from numba.core import types
 from numpy.typing import NDArray
 
-from bothworlds import arguments
+from bothworlds import arguments, usercode
 from bothworlds.arguments import arm_count, keep
 from bothworlds.environments import memory
 from bothworlds.environments.base import Array, Environment, Regret, state
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.kernels import as_words
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.vectors import advance
-from bothworlds.usercode import (
-    REHEARSED,
-    argument_count,
-    body_of,
-    call,
-    check_numbers,
-    checked,
-    compile_for,
-    compiled,
-    configuration,
-    kept_key,
-    kernel,
-    leading,
-    numbers,
-    reader,
-    record_of,
-    some_arms,
-    unchecked,
-    within,
-)
 
 # Rows after the labels: the memory, the loss of its last call, every arm's accumulated expected
 # loss and that of the best arm of each round, the words of the generator for `update` if it takes
@@ -103,22 +83,20 @@ def custom(cls: type) -> Any:
     Seasons(n_arms=4, period=50.0)
     """
     owner = cls.__name__
-    body = body_of(cls)
+    body = usercode.body_of(cls)
     functions = {}
     draws = False
     for name, counts in _ARGUMENTS.items():
         if name in body:
-            taken = argument_count(name, body[name], owner, counts)
-            functions[name] = compiled(body[name])
+            taken = usercode.argument_count(name, body[name], owner, counts)
+            functions[name] = usercode.compiled(body[name])
             draws = draws or taken == 7
         elif name != "update":
-            raise InvalidParameter(must(name, owner, "a function of the class body", None))
+            raise invalid(name, owner, "a function of the class body", None)
     annotations = inspect.get_annotations(cls)
     if "n_arms" in annotations:
-        raise InvalidParameter(
-            must("n_arms", owner, "left out: every environment has it", annotations["n_arms"])
-        )
-    made = configuration(cls, CustomEnvironment, {"n_arms": int}, eq=False)
+        raise invalid("n_arms", owner, "left out: every environment has it", annotations["n_arms"])
+    made = usercode.configuration(cls, CustomEnvironment, {"n_arms": int}, eq=False)
     made.functions, made.draws = functions, draws
     made.first_state = staticmethod(body.get("start", _stateless))
     return made
@@ -141,7 +119,7 @@ class CustomEnvironment(Environment):
 
     def __post_init__(self) -> None:
         keep(self, n_arms=arm_count(self.n_arms, type(self).__name__))
-        check_numbers(self)
+        usercode.check_numbers(self)
 
     @property
     def tracked_row(self) -> int:
@@ -155,7 +133,7 @@ class CustomEnvironment(Environment):
 
     def parameters(self) -> Array:
         """Return the length of the user's state, then the parameters."""
-        return np.array([self._user_rows, *numbers(self)], dtype=np.float64)
+        return np.array([self._user_rows, *usercode.numbers(self)], dtype=np.float64)
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return the labels, an empty memory, no losses yet and the user's state."""
@@ -163,7 +141,7 @@ class CustomEnvironment(Environment):
         own = self._user_state(rng)
         if own.size != self._user_rows:
             expected = f"returning {self._user_rows} numbers regardless of the generator"
-            raise InvalidParameter(must("start", type(self).__name__, expected, own))
+            raise invalid("start", type(self).__name__, expected, own)
         generator = np.zeros(0)
         if self.draws:
             generator = _words(rng).view(np.float64)
@@ -178,7 +156,7 @@ class CustomEnvironment(Environment):
         made = arguments.numbers(np.atleast_1d(self.first_state(self.n_arms, rng)))
         if made is None or made.ndim != 1:
             owner = type(self).__name__
-            raise InvalidParameter(must("start", owner, "returning a flat array of numbers", made))
+            raise invalid("start", owner, "returning a flat array of numbers", made)
         return made
 
     def kernel(self) -> Any:
@@ -196,29 +174,33 @@ class CustomEnvironment(Environment):
         """Return the user's functions, checked and compiled for the types of their arguments."""
         twins = {}
         for name, function in cls.functions.items():
-            twins[name] = checked(function)
+            twins[name] = usercode.checked(function)
             rest = _REST[name] if cls.draws or name != "update" else _REST[name][:-1]
-            compile_for(twins[name], (*leading(cls.record), *rest), name, cls.__name__)
+            usercode.compile_for(
+                twins[name], (*usercode.leading(cls.record), *rest), name, cls.__name__
+            )
         return twins
 
     def rehearse(self, horizon: int) -> None:
         """Run the user's functions, checked, in the first rounds against random arms."""
         owner, K, twins = repr(self), self.n_arms, self._checked()
         rng = np.random.default_rng(0)
-        own, parameters = self._user_state(rng), record_of(self)
+        own, parameters = self._user_state(rng), usercode.record_of(self)
         extra = (_words(rng),) if self.draws else ()
-        for t in range(1, min(horizon, REHEARSED) + 1):
+        for t in range(1, min(horizon, usercode.REHEARSED) + 1):
             u = rng.random()
-            for i in some_arms(K):
-                mean = call(twins["mean"], "mean", owner, own, parameters, K, t, i)
-                within(mean, "mean", owner)
-                within(call(twins["loss"], "loss", owner, own, parameters, K, t, i, u),
-                       "loss", owner)  # fmt: skip
+            for i in usercode.some_arms(K):
+                mean = usercode.call(twins["mean"], "mean", owner, own, parameters, K, t, i)
+                usercode.within(mean, "mean", owner)
+                loss = usercode.call(twins["loss"], "loss", owner, own, parameters, K, t, i, u)
+                usercode.within(loss, "loss", owner)
             arm = int(rng.integers(K))
-            x = call(twins["loss"], "loss", owner, own, parameters, K, t, arm, u)
+            x = usercode.call(twins["loss"], "loss", owner, own, parameters, K, t, arm, u)
             if "update" in twins:
-                x = within(x, "loss", owner)
-                call(twins["update"], "update", owner, own, parameters, K, t, arm, x, *extra)
+                x = usercode.within(x, "loss", owner)
+                usercode.call(
+                    twins["update"], "update", owner, own, parameters, K, t, arm, x, *extra
+                )
 
 
 def _words(rng: np.random.Generator) -> NDArray[np.int64]:
@@ -233,13 +215,13 @@ def _kernel_of(cls: type[CustomEnvironment], check: bool) -> Any:
     Not an attribute of the class itself, which is sent to workers.
     """
     own, record, draws = cls.functions, cls.record, cls.draws
-    functions = cls._checked() if check else {name: unchecked(own[name]) for name in own}
-    key = kept_key(functions, record._fields, check, draws)
+    functions = cls._checked() if check else {name: usercode.unchecked(own[name]) for name in own}
+    key = usercode.kept_key(functions, record._fields, check, draws)
     user_loss = functions["loss"]
     user_mean = functions["mean"]
     user_update = functions.get("update", _unchanged)
     words = WORDS if draws else 0
-    read = reader(record)
+    read = usercode.reader(record)
     remember = memory.remember
 
     def loss(K: int, t: int, C: Any, E: Any, G: Any, v: float, arm: int) -> float:
@@ -268,7 +250,7 @@ def _kernel_of(cls: type[CustomEnvironment], check: bool) -> Any:
         rows[1 + K + LOSS] = x
         return x
 
-    return kernel(loss, key)
+    return usercode.kernel(loss, key)
 
 
 @numba.njit

@@ -16,7 +16,7 @@ from bothworlds.arguments import keep, share
 from bothworlds.environments.base import Array, Attack, Environment
 from bothworlds.environments.delays import Distribution, checked_delay, encoded
 from bothworlds.environments.wrapped import Wrapped
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 
 
 @dataclass(frozen=True, repr=False, eq=False, init=False)
@@ -65,14 +65,14 @@ class Delayed(Wrapped):
         owner = "Delayed"
         if not isinstance(base, Environment) or base.kind == "duel" or base.delays() is not None:
             expected = "an environment for one arm a round that is not delayed itself"
-            raise InvalidParameter(must("base", owner, expected, base))
+            raise invalid("base", owner, expected, base)
         self._take_over(base)
         given: Distribution | tuple[Distribution, ...]
         if isinstance(delay, Sequence) and not isinstance(delay, str):
             given = tuple(checked_delay(each, owner) for each in delay)
             if len(given) != base.n_arms:
                 expected = f"one for all arms or one for each of {base.n_arms}"
-                raise InvalidParameter(must("delay", owner, expected, delay))
+                raise invalid("delay", owner, expected, delay)
         else:
             given = checked_delay(delay, owner)
         keep(self, delay=given, lost=share("lost", lost, owner))

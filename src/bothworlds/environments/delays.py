@@ -24,7 +24,7 @@ import numpy as np
 
 from bothworlds.arguments import is_whole, keep, number, real, whole
 from bothworlds.environments.base import Array
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
 
@@ -75,8 +75,7 @@ class UniformDelay:
         low = _rounds("low", self.low, "UniformDelay")
         high = _rounds("high", self.high, "UniformDelay")
         if high < low:
-            expected = f"at least low, which is {low}"
-            raise InvalidParameter(must("high", "UniformDelay", expected, high))
+            raise invalid("high", "UniformDelay", f"at least low, which is {low}", high)
         keep(self, low=low, high=high)
 
 
@@ -117,7 +116,7 @@ class ListedDelay:
         owner = "ListedDelay"
         given = self.delays
         if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-            raise InvalidParameter(must("delays", owner, "one or more numbers of rounds", given))
+            raise invalid("delays", owner, "one or more numbers of rounds", given)
         delays = tuple(_rounds("delays", each, owner) for each in given)
         shares = self.probabilities
         listed = isinstance(shares, Sequence) and not isinstance(shares, str)
@@ -129,7 +128,7 @@ class ListedDelay:
             or abs(total - 1.0) > 1e-9
         ):
             expected = f"{len(delays)} numbers of at least 0 that sum to 1"
-            raise InvalidParameter(must("probabilities", owner, expected, shares))
+            raise invalid("probabilities", owner, expected, shares)
         keep(self, delays=delays, probabilities=tuple(float(each or 0.0) for each in values))
 
 
@@ -153,7 +152,7 @@ def checked_delay(value: object, owner: str) -> Distribution:
     expected = (
         "a whole number of rounds, a distribution such as GeometricDelay(100), or one per arm"
     )
-    raise InvalidParameter(must("delay", owner, expected, value))
+    raise invalid("delay", owner, expected, value)
 
 
 def encoded(delays: Sequence[Distribution], lost: float) -> Array:

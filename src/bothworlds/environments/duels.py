@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import arm_count, flag, frozen, keep, numbers, unit_vector
 from bothworlds.environments.adversarial import checked_table, cumulative_at, cumulative_of
-from bothworlds.environments.base import ORDER, Array, Environment, Kind, Regret, ordered, state
+from bothworlds.environments.base import ORDER, Array, Environment, Kind, ordered, state
 from bothworlds.environments.lookup import lookup
 from bothworlds.environments.stochastic import coin
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import gather, store, to_index
@@ -122,10 +122,7 @@ class Utilities(Environment):
     u: ArrayLike | str | os.PathLike[str] | Callable[[int, int], float]
     n_arms: int = None  # type: ignore[assignment]
     shuffle: bool = True
-    horizon_limit: int | None = field(init=False, default=None)
-    regret: Regret = field(init=False, default="oblivious")
-    wide: bool = field(init=False, default=True)
-    trusted: bool = field(init=False, default=True)
+    regret = "oblivious"
     _table: Array | None = field(init=False, default=None)
 
     kind: ClassVar[Kind] = "duel"
@@ -149,8 +146,7 @@ class Utilities(Environment):
             keep(self, _table=table, horizon_limit=table.shape[0])
             columns = table.shape[1]
         if self.n_arms is not None and self.n_arms != columns:
-            expected = f"{columns}, the number of utilities"
-            raise InvalidParameter(must("n_arms", owner, expected, self.n_arms))
+            raise invalid("n_arms", owner, f"{columns}, the number of utilities", self.n_arms)
         keep(self, n_arms=columns)
 
     def _arguments(self) -> dict[str, Any]:
@@ -241,7 +237,6 @@ class Preferences(Environment):
 
     matrix: Array
     shuffle: bool
-    n_arms: int = field(init=False)
 
     kind: ClassVar[Kind] = "duel"
 
@@ -249,14 +244,13 @@ class Preferences(Environment):
         owner = "Preferences"
         P = numbers(matrix)
         if P is None or P.ndim != 2 or P.shape[0] != P.shape[1] or P.shape[0] < 2:
-            expected = "a square matrix for two or more arms"
-            raise InvalidParameter(must("matrix", owner, expected, matrix))
+            raise invalid("matrix", owner, "a square matrix for two or more arms", matrix)
         if not np.all((P >= 0.0) & (P <= 1.0)) or np.abs(P + P.T - 1.0).max() > 1e-9:
             expected = "of probabilities where entries (i, j) and (j, i) sum to 1"
-            raise InvalidParameter(must("matrix", owner, expected, matrix))
+            raise invalid("matrix", owner, expected, matrix)
         if np.count_nonzero((P > 0.5).sum(axis=1) == P.shape[0] - 1) != 1:
             expected = "one with an arm that wins against every other more often than not"
-            raise InvalidParameter(must("matrix", owner, expected, matrix))
+            raise invalid("matrix", owner, expected, matrix)
         shuffle = flag("shuffle", shuffle, owner)
         keep(self, matrix=frozen(P), shuffle=shuffle, n_arms=P.shape[0])
 

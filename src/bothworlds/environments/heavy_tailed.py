@@ -19,7 +19,7 @@ The pseudo-regret is the sum of the gaps mu_I - mu_* of the arms played.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -37,7 +37,7 @@ from bothworlds.arguments import (
 )
 from bothworlds.environments.base import Array, Environment, ordered, state
 from bothworlds.environments.stochastic import mean_of
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.functions import cos_sin, exp, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import rotate_left, unit
@@ -149,7 +149,6 @@ class HeavyTailed(Environment):
     noise: Noise
     shape: float | None
     shuffle: bool
-    n_arms: int = field(init=False)
 
     unbounded = True
 
@@ -167,13 +166,13 @@ class HeavyTailed(Environment):
             expected = f"two or more positive numbers, one per arm, with {noise} noise"
         mu = finite_vector("means", means, owner, expected)
         if mu.size < 2 or np.abs(mu).max() > 1e30 or (noise != "student" and mu.min() <= 0.0):
-            raise InvalidParameter(must("means", owner, expected, means))
+            raise invalid("means", owner, expected, means)
         if shape is not None:
             _, low, high, what = _SHAPES[noise]
             expected = f"a number above {low:g}, at most {high:g}: {what}"
             shape = number("shape", shape, owner, low, high, expected)
             if shape <= low:
-                raise InvalidParameter(must("shape", owner, expected, shape))
+                raise invalid("shape", owner, expected, shape)
         shuffle = flag("shuffle", shuffle, owner)
         keep(self, means=frozen(mu), noise=noise, shape=shape, shuffle=shuffle, n_arms=mu.size)
 

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import arm_count, flag, frozen, keep, numbers, one_of, positive_gap, whole
-from bothworlds.environments.base import ORDER, Array, Environment, Regret, ordered, state
+from bothworlds.environments.base import ORDER, Array, Environment, ordered, state
 from bothworlds.environments.lookup import lookup, phase_of
 from bothworlds.environments.stochastic import coin
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import store, to_index
@@ -87,8 +87,6 @@ class Piecewise(Environment):
     starts: tuple[int, ...] | None
     comparator: Comparator
     shuffle: bool
-    n_arms: int = field(init=False)
-    regret: Regret = field(init=False)
     _later: tuple[int, ...] = field(init=False)
 
     def __init__(
@@ -109,14 +107,14 @@ class Piecewise(Environment):
             or not np.all((mu >= 0.0) & (mu <= 1.0))
         ):
             expected = "a row per block of two or more numbers in [0, 1], one for each arm"
-            raise InvalidParameter(must("means", owner, expected, means))
+            raise invalid("means", owner, expected, means)
         blocks = mu.shape[0]
         if (every is None) == (starts is None):
-            raise InvalidParameter(must("every", owner, "given, or else starts", every))
+            raise invalid("every", owner, "given, or else starts", every)
         if every is not None:
             every = whole("every", every, owner, 1)
             if every >= _LATEST:
-                raise InvalidParameter(must("every", owner, "below 2**53", every))
+                raise invalid("every", owner, "below 2**53", every)
             later = tuple(1 + block * every for block in range(1, blocks))
             listed = None
         else:
@@ -217,4 +215,4 @@ def _first_rounds(starts: object, blocks: int, owner: str) -> tuple[int, ...]:
         if full.size == blocks and whole_rounds and full[0] == 1.0 and np.all(np.diff(full) > 0):
             return tuple(int(t) for t in full)
     expected = f"the first rounds of {blocks} blocks, whole numbers increasing from 1"
-    raise InvalidParameter(must("starts", owner, expected, starts))
+    raise invalid("starts", owner, expected, starts)

@@ -15,7 +15,7 @@ section 2).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +34,7 @@ from bothworlds.arguments import (
 from bothworlds.environments.base import Array, Environment, ordered, states
 from bothworlds.environments.lookup import lookup
 from bothworlds.environments.noise import CELLS, quantile_table
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes import orders
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
@@ -142,7 +142,6 @@ class Stochastic(Environment):
     noise: Noise
     spread: float | None
     shuffle: bool
-    n_arms: int = field(init=False)
 
     def __init__(
         self,
@@ -157,8 +156,7 @@ class Stochastic(Environment):
         shuffle = flag("shuffle", shuffle, owner)
         if spread is not None:
             if noise not in _SPREADS:
-                expected = f"None with {noise} noise"
-                raise InvalidParameter(must("spread", owner, expected, spread))
+                raise invalid("spread", owner, f"None with {noise} noise", spread)
             _, low, high = _SPREADS[noise]
             expected = f"a number in [{low:g}, {high:g}] with {noise} noise"
             spread = number("spread", spread, owner, low, high, expected)

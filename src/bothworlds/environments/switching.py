@@ -25,7 +25,7 @@ from bothworlds.arguments import arm_count, flag, keep, number, one_of, positive
 from bothworlds.environments.base import Array, Environment, ordered, state
 from bothworlds.environments.lookup import phase_of
 from bothworlds.environments.stochastic import coin
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import store
@@ -103,7 +103,7 @@ class Switching(Environment):
         expected = f"1, or a number in [{_SLOWEST}, 1000]"
         factor = number("factor", self.factor, owner, 1.0, 1000.0, expected)
         if 1.0 < factor < _SLOWEST:
-            raise InvalidParameter(must("factor", owner, expected, self.factor))
+            raise invalid("factor", owner, expected, self.factor)
         if self.first_length is not None:
             expected = "a number of rounds of at least 1"
             length = number("first_length", self.first_length, owner, 1.0, 2.0**52, expected)

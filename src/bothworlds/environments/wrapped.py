@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bothworlds.arguments import keep
-from bothworlds.environments.base import Array, Environment
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.environments.base import Environment
+from bothworlds.errors import invalid
 
 
 class Wrapped(Environment):
@@ -26,7 +24,7 @@ class Wrapped(Environment):
                 "an environment for one arm a round, with losses in [0, 1], "
                 "that is not under attack itself"
             )
-            raise InvalidParameter(must("base", owner, expected, base))
+            raise invalid("base", owner, expected, base)
         self._take_over(base)
 
     def _take_over(self, base: Environment) -> None:
@@ -34,61 +32,27 @@ class Wrapped(Environment):
         taken = ("n_arms", "horizon_limit", "regret", "wide", "trusted", "unbounded", "kind")
         keep(self, base=base, **{name: getattr(base, name) for name in taken})
 
-    @property
-    def adaptive(self) -> bool:
-        """Whether the base is."""
-        return self.base.adaptive
 
-    @property
-    def tracked_row(self) -> int:
-        """First row of the accumulated expected losses of the base."""
-        return self.base.tracked_row
+ASKED = (
+    "adaptive", "tracked_row", "best_cumulative", "least_cumulative", "comparators", "fixed_gaps",
+    "ranking", "delays", "memory_row", "parameters", "start", "kernel", "unchecked_kernel",
+    "rehearse",
+)  # fmt: skip
+"""Members of an environment around another one that the base answers for."""
 
-    def best_cumulative(self, checkpoints: NDArray[np.int64]) -> Array:
-        """Return the best arm's cumulative expected loss in the base."""
-        return self.base.best_cumulative(checkpoints)
 
-    def least_cumulative(self, checkpoints: NDArray[np.int64]) -> Array:
-        """Return the least expected losses of the base, added up."""
-        return self.base.least_cumulative(checkpoints)
+def _of_the_base(name: str) -> Any:
+    """Return a property or method of `Environment` that asks the base."""
+    own = getattr(Environment, name)
+    if isinstance(own, property):
+        return property(lambda self: getattr(self.base, name), doc=own.__doc__)
 
-    def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
-        """Return the further comparators of the base's regret."""
-        return self.base.comparators(checkpoints)
+    @functools.wraps(own)
+    def asked(self: Wrapped, *given: Any) -> Any:
+        return getattr(self.base, name)(*given)
 
-    def fixed_gaps(self) -> Array:
-        """Return the gaps of the base."""
-        return self.base.fixed_gaps()
+    return asked
 
-    def ranking(self) -> NDArray[np.int64]:
-        """Return the labels of the arms, best first in the base."""
-        return self.base.ranking()
 
-    def delays(self) -> Array | None:
-        """Return how long the base's feedback takes."""
-        return self.base.delays()
-
-    @property
-    def memory_row(self) -> int | None:
-        """First row that rounds change, the base's."""
-        return self.base.memory_row
-
-    def parameters(self) -> Array:
-        """Return the base's configuration."""
-        return self.base.parameters()
-
-    def start(self, rng: np.random.Generator) -> Array:
-        """Return the base's state."""
-        return self.base.start(rng)
-
-    def kernel(self) -> Any:
-        """Return the base's kernel."""
-        return self.base.kernel()
-
-    def unchecked_kernel(self) -> Any:
-        """Return the base's kernel for the engine."""
-        return self.base.unchecked_kernel()
-
-    def rehearse(self, horizon: int) -> None:
-        """Rehearse the base."""
-        self.base.rehearse(horizon)
+for _name in ASKED:
+    setattr(Wrapped, _name, _of_the_base(_name))
