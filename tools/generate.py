@@ -1,13 +1,15 @@
 """Write the files that are derived from others: ``python tools/generate.py``.
 
-The registry describes every policy once. Type checkers need plain imports, and the README a table;
-both are written from it. The blocking client is written from the asynchronous one. A test compares
-them with what is committed.
+The registry describes every policy once. Type checkers need plain imports, which are written from
+it, and the README a table, whose rows end the docstrings of the policies' modules. The blocking
+client is written from the asynchronous one. A test compares them with what is committed.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,11 +36,19 @@ def typing_module() -> str:
     )
 
 
+def rows_of(module: str) -> list[str]:
+    """Return a policy's rows of the README's table: the end of its module's docstring."""
+    path = Path(find_spec(module).origin)
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    rows = text.partition("\nREADME:\n\n")[2]
+    return [" ".join(row.split()) for row in rows.split("\n\n") if row]
+
+
 def with_table(readme: str) -> str:
-    """Return the README with the table of algorithms that the registry describes."""
+    """Return the README with the rows that the policies have for its table of algorithms."""
     before, rest = readme.split(HEAD)
     after = rest[rest.index("\n\n") :]
-    rows = [row for entry in POLICIES.values() for row in entry.regret]
+    rows = [row for entry in POLICIES.values() for row in rows_of(entry.module)]
     return before + HEAD + "\n".join([*rows, DUELS]) + after
 
 

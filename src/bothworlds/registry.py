@@ -55,15 +55,11 @@ class Entry(NamedTuple):
         Where the class is defined.
     variants : tuple of Variant
         Where there is one, it stands for every configuration; of several each stands for its own.
-    regret : tuple of str
-        Its rows in the README's table of algorithms: the regret that is proved or measured. Empty
-        where another entry's row names it.
     """
 
     name: str
     module: str
     variants: tuple[Variant, ...]
-    regret: tuple[str, ...]
 
     def load(self) -> Any:
         """Return the class."""
@@ -192,175 +188,93 @@ ENVIRONMENTS: dict[str, Regime] = {
 """Every environment by the name of its class, in the order of the reference."""
 
 
+def _policy(name: str, module: str, *variants: Variant) -> Entry:
+    return Entry(name, f"bothworlds.policies.{module}", variants)
+
+
 # fmt: off
 POLICIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry("TsallisINF", "bothworlds.policies.tsallis_inf", (
+        _policy("TsallisINF", "tsallis_inf",
             Variant("tsallis", "Tsallis-INF (RV)", "Tsallis-INF, reduced-variance estimates",
                     "#0072B2", "-", "o", 2.0),
             Variant("tsallis-iw", "Tsallis-INF (IW)", "Tsallis-INF, importance weighting",
                     "#56B4E9", (0, (5, 1.5)), "s", 1.7, {"estimator": "iw"}),
             Variant("tsallis-soft", "Tsallis-INF (soft)",
                     "Tsallis-INF, soft baselines for all arms", "#8DB600", (0, (7, 1.2, 1.2, 1.2)),
-                    "|", 1.5, {"estimator": "soft"}),
-        ), (
-            "| `TsallisINF()` | Σ log T / Δ, **optimal** up to a constant, also if the means move "
-            "together | √(KT), **optimal** up to a constant | Zimmert and Seldin 2021, Theorem 1 "
-            "|",
-            "| ... losses corrupted by C in all | grows with √(C Σ log T / Δ), on the losses met "
-            "| | Corollary 1 |",
-            '| `TsallisINF(alpha=α, estimator="iw")` | no logarithmic bound | √(KT), times √log T '  # noqa: RUF001
-            "at α = 0 and √log K at α = 1 | Theorem 3 |",  # noqa: RUF001
-            '| `TsallisINF(alpha=α, estimator="iw", gaps=...)` | Σ log T / Δ, knowing the gaps | '  # noqa: RUF001
-            "none | Theorem 4 |",
-        )),
-        Entry("AllWorlds", "bothworlds.policies.allworlds", (
+                    "|", 1.5, {"estimator": "soft"})),
+        _policy("AllWorlds", "allworlds",
             Variant("allworlds", "AllWorlds", "one policy for unknown environments", "#E7298A",
-                    (0, (12, 1)), "1", 2.0),
-        ), (
-            "| `AllWorlds()` | Σ log T / Δ (argued) | √((1 + R) KT), R level alarms (argued) | "
-            "this package; [measured](https://bothworlds.github.io/bothworlds/arena/), "
-            "not proved |",
-        )),
-        Entry("ThompsonSampling", "bothworlds.policies.thompson", (
+                    (0, (12, 1)), "1", 2.0)),
+        _policy("ThompsonSampling", "thompson",
             Variant("thompson", "Thompson sampling", "Thompson sampling", "#009E73",
-                    (0, (6, 1.5, 1.2, 1.5)), "^"),
-        ), (
-            "| `ThompsonSampling()` | optimal constant for losses 0 and 1, fixed means only | "
-            "linear | Kaufmann, Korda and Munos 2012; Agrawal and Goyal 2013 |",
-        )),
-        Entry("UCB1", "bothworlds.policies.ucb1", (
-            Variant("ucb1", "UCB1", "UCB1", "#D55E00", (0, (1.2, 1.2)), "v"),
-        ), (
-            "| `UCB1()` | Σ log T / Δ, fixed means only | linear | Auer et al. 2002 |",
-        )),
-        Entry("Exp3", "bothworlds.policies.exp3", (
-            Variant("exp3", "EXP3", "EXP3", "#E69F00", (0, (9, 2)), "D"),
-        ), (
-            "| `Exp3()` | no logarithmic bound | √(KT log K) | Bubeck and Cesa-Bianchi 2012 |",
-        )),
-        Entry("Exp3PlusPlus", "bothworlds.policies.exp3plusplus", (
+                    (0, (6, 1.5, 1.2, 1.5)), "^")),
+        _policy("UCB1", "ucb1",
+            Variant("ucb1", "UCB1", "UCB1", "#D55E00", (0, (1.2, 1.2)), "v")),
+        _policy("Exp3", "exp3",
+            Variant("exp3", "EXP3", "EXP3", "#E69F00", (0, (9, 2)), "D")),
+        _policy("Exp3PlusPlus", "exp3plusplus",
             Variant("exp3++", "EXP3++", "EXP3++", "#CC79A7", (0, (4, 1.2, 1.2, 1.2, 1.2, 1.2)),
-                    "P"),
-        ), (
-            "| `Exp3PlusPlus()` | within log T of optimal | within √log K of optimal | Seldin and "
-            "Lugosi 2017 |",
-        )),
-        Entry("Broad", "bothworlds.policies.broad", (
+                    "P")),
+        _policy("Broad", "broad",
             Variant("broad", "BROAD", "BROAD, which must know the horizon", "#3B3B3B",
-                    (0, (2.5, 1.2)), "X"),
-        ), (
-            "| `Broad(horizon=T)` | within K of optimal | within √log T of optimal | Wei and Luo "
-            "2018 |",
-        )),
-        Entry("KLUCB", "bothworlds.policies.klucb", (
-            Variant("kl-ucb", "KL-UCB", "KL-UCB", "#882255", (0, (1.2, 2.4)), "<"),
-        ), (
-            "| `KLUCB()` | optimal constant for losses 0 and 1, fixed means only | linear | "
-            "Garivier and Cappé 2011 |",
-        )),
-        Entry("IMED", "bothworlds.policies.imed", (
-            Variant("imed", "IMED", "IMED", "#5D3FD3", (0, (3, 1, 1, 1)), "2"),
-        ), (
-            "| `IMED()` | optimal constant for losses 0 and 1, fixed means only | linear | Honda "
-            "and Takemura 2015 |",
-        )),
-        Entry("FTPL", "bothworlds.policies.ftpl", (
+                    (0, (2.5, 1.2)), "X")),
+        _policy("KLUCB", "klucb",
+            Variant("kl-ucb", "KL-UCB", "KL-UCB", "#882255", (0, (1.2, 2.4)), "<")),
+        _policy("IMED", "imed",
+            Variant("imed", "IMED", "IMED", "#5D3FD3", (0, (3, 1, 1, 1)), "2")),
+        _policy("FTPL", "ftpl",
             Variant("ftpl", "FTPL (Fréchet)", "follow the perturbed leader, Fréchet perturbations",
                     "#01665E", (0, (9, 1, 1, 1, 1, 1)), ","),
             Variant("ftpl-pareto", "FTPL (Pareto)",
                     "follow the perturbed leader, Pareto perturbations", "#8C510A",
-                    (0, (9, 1, 3, 1)), "$p$", preset={"perturbation": "pareto"}),
-        ), (
-            "| `FTPL()` | Σ log T / Δ | √(KT), **optimal** up to a constant | Honda, Ito and "
-            "Tsuchiya 2023; Lee et al. 2024 |",
-        )),
-        Entry("DiscountedUCB", "bothworlds.policies.discounted_ucb", (
+                    (0, (9, 1, 3, 1)), "$p$", preset={"perturbation": "pareto"})),
+        _policy("DiscountedUCB", "discounted_ucb",
             Variant("discounted-ucb", "Discounted UCB", "UCB whose old observations fade",
-                    "#A6761D", (0, (2, 1, 1, 1)), "3"),
-        ), (
-            "| `DiscountedUCB(window=W)`, `SlidingWindowThompson(window=W)`, "
-            "`GLRKLUCB(horizon=T)` | for means that change, with bounds if it is seldom | linear "
-            "| Garivier and Moulines 2011; Trovò et al. 2020; Besson et al. 2022 |",
-        )),
-        Entry("SlidingWindowThompson", "bothworlds.policies.sliding_window_thompson", (
+                    "#A6761D", (0, (2, 1, 1, 1)), "3")),
+        _policy("SlidingWindowThompson", "sliding_window_thompson",
             Variant("sw-thompson", "Thompson sampling, window",
                     "Thompson sampling on the last 1000 observations", "#66A61E",
-                    (0, (6, 1, 1, 1, 1, 1)), "4"),
-        ), ()),
-        Entry("GLRKLUCB", "bothworlds.policies.glr_klucb", (
+                    (0, (6, 1, 1, 1, 1, 1)), "4")),
+        _policy("GLRKLUCB", "glr_klucb",
             Variant("glr-kl-ucb", "GLR-klUCB",
                     "KL-UCB that restarts at a change; must know the horizon", "#7570B3",
-                    (0, (8, 1, 1, 1)), "."),
-        ), ()),
-        Entry("Floor", "bothworlds.policies.floor", (
+                    (0, (8, 1, 1, 1)), ".")),
+        _policy("Floor", "floor",
             Variant("floor", "Tsallis-INF, floor", "Tsallis-INF above a floor, for sound intervals",
-                    "#44AA99", (0, (7, 1.2, 1.2, 1.2, 1.2, 1.2)), ">"),
-        ), (
-            "| `Floor(TsallisINF())` | that of the policy and order T^(2/3) more, for sound "
-            "intervals | likewise | Hadad et al. 2021, on the intervals |",
-        )),
-        Entry("TsallisINFV", "bothworlds.policies.tsallis_inf_v", (
+                    "#44AA99", (0, (7, 1.2, 1.2, 1.2, 1.2, 1.2)), ">")),
+        _policy("TsallisINFV", "tsallis_inf_v",
             Variant("tsallis-v", "Tsallis-INF (V)",
                     "Tsallis-INF that adapts to the variance, for low rates", "#332288",
                     (0, (6, 1.2)), "h", 1.7),
             Variant("tsallis-v-residual", "Tsallis-INF (V, residual)",
                     "the same at the residual rate, for many arms", "#AA4499",
-                    (0, (3, 1.2, 1.2, 1.2)), "H", 1.5, {"rate": "residual"}),
-        ), (
-            "| `TsallisINFV()` | Σ σ² log T / Δ for variances σ², argued and measured, not proved "
-            "| r √(KT), r the residuals' size, likewise | this package; rate by Ito, Tsuchiya and "
-            "Honda 2024 |",
-        )),
-        Entry("LBINFV", "bothworlds.policies.lbinfv", (
+                    (0, (3, 1.2, 1.2, 1.2)), "H", 1.5, {"rate": "residual"})),
+        _policy("LBINFV", "lbinfv",
             Variant("lbinfv", "LB-INF-V",
                     "LB-INF-V, which adapts to the variance; must know the horizon", "#661100",
-                    (0, (5, 1.2, 1.2, 1.2)), "p"),
-        ), (
-            "| `LBINFV(horizon=T)` | Σ (σ²/Δ + 1) log T | √(K log T · min(L*, T − L*, Q)) | Ito, "  # noqa: RUF001
-            "Tsuchiya and Honda 2022 |",
-        )),
-        Entry("HTINF", "bothworlds.policies.htinf", (
+                    (0, (5, 1.2, 1.2, 1.2)), "p")),
+        _policy("HTINF", "htinf",
             Variant("htinf", "HTINF", "HTINF, for losses without bounds; scale 1 unless given",
-                    "#117733", (0, (8, 1.2, 2.5, 1.2)), "*", 1.5, {"scale": 1.0}),
-        ), (
-            "| `HTINF(scale=s)` | s² Σ log T / Δ for unbounded losses ≥ 0 | 4 s √(KT) + s for "
-            "such losses | Huang, Dai and Huang 2022; `skip=\"below\"` is this package's |",
-        )),
-        Entry("AdaTINF", "bothworlds.policies.adatinf", (
+                    "#117733", (0, (8, 1.2, 2.5, 1.2)), "*", 1.5, {"scale": 1.0})),
+        _policy("AdaTINF", "adatinf",
             Variant("adatinf", "AdaTINF",
                     "AdaTINF, for losses without bounds; must know the horizon", "#999933",
-                    (0, (2.5, 1.5)), "d"),
-        ), (
-            '| `AdaTINF(horizon=T)` | no logarithmic bound | that of `HTINF(skip="both")`, scale '
-            "and tail not known | Huang, Dai and Huang 2022 |",
-        )),
-        Entry("Restarted", "bothworlds.policies.restarted", (
+                    (0, (2.5, 1.5)), "d")),
+        _policy("Restarted", "restarted",
             Variant("restarted", "Tsallis-INF, restarted",
                     "Tsallis-INF that restarts every 1000 rounds", "#CC6677",
-                    (0, (5, 1.2, 2.5, 1.2)), "8"),
-        ), (
-            "| `Restarted(TsallisINF())`, `Discounted(TsallisINF())` | for best arms that move: "
-            "measured, not proved | likewise | |",
-        )),
-        Entry("Discounted", "bothworlds.policies.discounted", (
+                    (0, (5, 1.2, 2.5, 1.2)), "8")),
+        _policy("Discounted", "discounted",
             Variant("discounted", "Tsallis-INF, discounted", "Tsallis-INF whose old estimates fade",
-                    "#7F5539", (0, (4, 1.5, 1.2, 1.5)), "+"),
-        ), ()),
-        Entry("Alarmed", "bothworlds.policies.alarmed", (
+                    "#7F5539", (0, (4, 1.5, 1.2, 1.5)), "+")),
+        _policy("Alarmed", "alarmed",
             Variant("alarmed", "Tsallis-INF, alarmed",
                     "Tsallis-INF that restarts when an arm's losses change", "#B2182B",
-                    (0, (10, 1.5, 1.2, 1.5)), "x"),
-        ), (
-            "| `Alarmed(TsallisINF())` | for best arms that move: measured, not proved | likewise "
-            "| Besson et al. 2022, on the alarm |",
-        )),
-        Entry("Uniform", "bothworlds.policies.uniform", (
-            Variant("uniform", "Uniform", "every arm equally often", "#8C8C8C", (0, (1, 3)), "_"),
-        ), (
-            "| `Uniform()` | linear, a control for experiments | linear | |",
-        )),
+                    (0, (10, 1.5, 1.2, 1.5)), "x")),
+        _policy("Uniform", "uniform",
+            Variant("uniform", "Uniform", "every arm equally often", "#8C8C8C", (0, (1, 3)), "_")),
     )
 }
 # fmt: on

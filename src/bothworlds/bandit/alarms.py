@@ -65,10 +65,10 @@ def confidence(n_arms: int, observed: float, statistic: float) -> float:
 def acted_on(
     sounded: Sequence[Sounded], names: Sequence[Arm], value: Callable[[float], float]
 ) -> list[Alarm]:
-    """Return the alarms that a policy has acted on; ``names`` are those of the arms by place."""
+    """Return alarms by the names of the arms; ``value`` turns a loss in [0, 1] into their units."""
     return [
         Alarm(
-            names[each.slot],
+            names[int(each.slot)],
             int(each.round),
             confidence(len(names), each.observed, each.statistic),
             value(each.before),
@@ -114,17 +114,10 @@ class Alarms:
 
     def heard(self, names: Sequence[Arm], value: Callable[[float], float]) -> list[Alarm]:
         """Return the latest alarms; ``value`` turns a loss in [0, 1] into the user's units."""
-        return [
-            Alarm(
-                names[int(each[alarm.ARM])],
-                int(each[alarm.ROUND]),
-                confidence(self.n_arms, each[alarm.OBSERVED], each[alarm.STATISTIC]),
-                value(float(each[alarm.BEFORE])),
-                value(float(each[alarm.AFTER])),
-                int(each[alarm.OBSERVED] - each[alarm.CUT]),
-            )
-            for each in self._records()
-        ]
+        # A record has the numbers of `Sounded`, in their order.
+        return acted_on(
+            [Sounded("change", *each) for each in self._records().tolist()], names, value
+        )
 
     def grown(self, n_arms: int) -> Self:
         """Return the same with room for more arms."""

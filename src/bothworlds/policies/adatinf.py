@@ -11,6 +11,11 @@ S += c in every round; when S > s sqrt(K (T + 1)),
 J becomes the larger of J + 1 and ceil(log2(c / sqrt(K (T + 1)))) + 1, and S = c.
 
 A late loss is tested, weighted and priced with the scale of its decision.
+
+README:
+
+| `AdaTINF(horizon=T)` | no logarithmic bound | that of `HTINF(skip="both")`, scale and tail not
+known | Huang, Dai and Huang 2022 |
 """
 
 from __future__ import annotations
@@ -139,15 +144,6 @@ def estimates_changed(K: int, t: int, C: Any, S: Any, G: Any) -> None:
     half.restart(K, advance(S, SOLVER), 0.0)
 
 
-_KERNELS = Kernels.of(
-    choose,
-    update,
-    weights,
-    estimates_changed=estimates_changed,
-    in_lanes=LaneKernels(weight, update, fading),
-)
-
-
 @dataclass(frozen=True, repr=False)
 class AdaTINF(Policy):
     """AdaTINF, for losses without bounds whose scale and tail are not known.
@@ -198,6 +194,13 @@ class AdaTINF(Policy):
         },
         saved_carried=(Saved("scale", low=1.0, high=4.0 * LARGEST_LOSS),),
     )
+    own_kernels = Kernels.of(
+        choose,
+        update,
+        weights,
+        estimates_changed=estimates_changed,
+        in_lanes=LaneKernels(weight, update, fading),
+    )
 
     def __post_init__(self) -> None:
         keep(self, horizon=whole("horizon", self.horizon, "AdaTINF", 1))
@@ -219,7 +222,3 @@ class AdaTINF(Policy):
         w0 = 1.0 / (rows.shape[1] + 1) if probability is None else probability
         eta = rate_at.py_func(t, float(head[SCALE]))
         return np.array([entry_estimate(rows[0], eta, 0.5, w0)])
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import uniform
 from bothworlds.omd.exponential import anytime_rate
@@ -100,7 +100,7 @@ def setting_of(policy: object, owner: str) -> Setting:
     while isinstance(inner, Floor | Discounted | Restarted | Alarmed):
         if isinstance(inner, Floor):
             if inner.limited:
-                raise InvalidParameter(must("policy", owner, "one without shares", policy))
+                raise invalid("policy", owner, "one without shares", policy)
             added = {"scale": inner.scale, "power": inner.power, "phased": float(bool(around))}
         elif isinstance(inner, Discounted):
             added = {"window": float(inner.window)}
@@ -110,7 +110,7 @@ def setting_of(policy: object, owner: str) -> Setting:
             added = {"confidence": inner.confidence, "restart": float(inner.restart)}
             added |= {"scale": inner.floor, "power": 0.0} if inner.floor > 0.0 else {}
         if added.keys() & around.keys():
-            raise InvalidParameter(must("policy", owner, "wrapped once by each wrapper", policy))
+            raise invalid("policy", owner, "wrapped once by each wrapper", policy)
         around |= added
         inner = inner.policy
     if isinstance(inner, TsallisINF) and inner.gaps is None and _has_baseline(inner):
@@ -130,7 +130,7 @@ def setting_of(policy: object, owner: str) -> Setting:
         "TsallisINF without gaps, soft baselines at alpha = 1/2 only, TsallisINFV with the matched "
         "rate, or Exp3, also within Floor, Discounted, Restarted or Alarmed"
     )
-    raise InvalidParameter(must("policy", owner, expected, policy))
+    raise invalid("policy", owner, expected, policy)
 
 
 def _has_baseline(policy: TsallisINF) -> bool:

@@ -10,6 +10,11 @@ forgets all observed losses.  Feedback on decisions from before a restart teache
 
 Rows: inverse probability and what the policy carries, copied; t_0, the last round decided, the
 number of alarms; then the policy's; then by arm the numbers of the test.
+
+README:
+
+| `Alarmed(TsallisINF())` | for best arms that move: measured, not proved | likewise | Besson et
+al. 2022, on the alarm |
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bothworlds.arguments import flag, keep, number, share
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import InvalidParameter, invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import (
     advance,
@@ -268,7 +273,7 @@ class Alarmed(Wrapper):
         policy = checked_policy(self.policy, owner)
         if policy.traits.unbounded:
             expected = "one for losses in [0, 1], which the change test needs"
-            raise InvalidParameter(must("policy", owner, expected, policy))
+            raise invalid("policy", owner, expected, policy)
         floor = share("floor", self.floor, owner)
         sure = number("confidence", self.confidence, owner, 1e-300, 1.0, "a number in (0, 1]")
         restart = flag("restart", self.restart, owner)
@@ -277,7 +282,7 @@ class Alarmed(Wrapper):
             inner = policy if floor == 0.0 else Floor(policy, floor, 0.0)
         except InvalidParameter:
             expected = "one that draws from known probabilities, or else floor=0"
-            raise InvalidParameter(must("policy", owner, expected, policy)) from None
+            raise invalid("policy", owner, expected, policy) from None
         # Copies of the inverse probability and of what is carried, and three numbers: the round of
         # the last restart, the last round decided, the number of alarms.
         before = inner.traits.carried_rows + 4

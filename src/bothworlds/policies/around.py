@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.distributions import fill_weights
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.wrap import bound
@@ -241,16 +241,16 @@ def checked_policy(policy: object, owner: str, estimates: bool = False) -> Polic
     """Read the policy that one of the wrappers for drift is put around."""
     known = isinstance(policy, Policy) and policy.traits.kind == "bandit"
     if not known or policy.kernels().parts is None:  # type: ignore[attr-defined]
-        raise InvalidParameter(must("policy", owner, "a policy such as TsallisINF()", policy))
+        raise invalid("policy", owner, "a policy such as TsallisINF()", policy)
     assert isinstance(policy, Policy)
     if not policy.traits.wrappable:
-        raise InvalidParameter(must("policy", owner, ALONE, policy))
+        raise invalid("policy", owner, ALONE, policy)
     inside: Any = policy
     while isinstance(inside, Wrapper):
         if inside.for_drift:
-            raise InvalidParameter(must("policy", owner, DRIFT, policy))
+            raise invalid("policy", owner, DRIFT, policy)
         inside = inside.policy
     if estimates and not policy.traits.estimates:
         expected = "one with cumulative loss estimates, such as TsallisINF() or Exp3()"
-        raise InvalidParameter(must("policy", owner, expected, policy))
+        raise invalid("policy", owner, expected, policy)
     return policy

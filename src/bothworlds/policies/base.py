@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.arguments import Arm
-from bothworlds.errors import BothworldsError, InvalidParameter, must
+from bothworlds.errors import BothworldsError, invalid
 from bothworlds.lanes import wrap
 from bothworlds.lanes.kernels import ARMS
 from bothworlds.registry import POLICIES, Entry
@@ -475,12 +475,12 @@ class Traits:
 
 
 class Sounded(NamedTuple):
-    """An alarm that a policy has acted on.
+    """An alarm of a change test: one that a policy has acted on, or that of a bandit's evidence.
 
     Parameters
     ----------
-    kind : {"level", "side"}
-        Whether the leader's losses have changed, or those of another arm.
+    kind : {"level", "side", "change"}
+        Whether the leader's losses have changed, or those of another arm; "change" in evidence.
     slot : int
         The place of the arm.
     round, statistic, observed, cut : float
@@ -489,7 +489,7 @@ class Sounded(NamedTuple):
         The mean loss before the cut and after it.
     """
 
-    kind: Literal["level", "side"]
+    kind: Literal["level", "side", "change"]
     slot: int
     round: float
     statistic: float
@@ -556,6 +556,8 @@ class Policy(Player):
 
     registered: ClassVar[Entry | None] = None
     """Its entry in `bothworlds.registry`: names and looks. None for a policy of the user."""
+    own_kernels: ClassVar[Kernels | None] = None
+    """Kernels that serve every configuration; `kernels` returns them."""
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -624,7 +626,7 @@ class Policy(Player):
         """
         if probability is not None:
             expected = f"None for {self!r}, which treats a new arm like any arm at the start"
-            raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
+            raise invalid("probability", "Bandit.add_arm", expected, probability)
         return self.start(1)[self.traits.head_rows :][: self.traits.rows_per_arm]
 
     def missing(self, rows: Array, kept: Sequence[int]) -> str:
@@ -637,7 +639,9 @@ class Policy(Player):
 
     def kernels(self) -> Kernels:
         """Return the compiled functions."""
-        raise TypeError(f"{type(self).__name__} defines no kernels.")
+        if self.own_kernels is None:
+            raise TypeError(f"{type(self).__name__} defines no kernels.")
+        return self.own_kernels
 
     def guard_choice(self, ask: Callable[[Array], int]) -> Callable[[Array], int]:
         """Return ``ask``; around a user's functions, one that changes nothing unless it succeeds.
@@ -685,3 +689,8 @@ def unchecked(policy: Policy, n_arms: int) -> Kernels:
     if policy.traits.trusted:
         return policy.kernels()
     return policy.program(n_arms, lanes=True).kernels
+
+
+def keeps_kernels(policy: Policy, of: type[Policy]) -> bool:
+    """Return whether a policy has the kernels of class ``of``; a subclass may have others."""
+    return type(policy).kernels is of.kernels and policy.own_kernels is of.own_kernels

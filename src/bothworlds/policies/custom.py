@@ -15,7 +15,7 @@ from numba import carray
 from numba.core import types
 
 from bothworlds import arguments
-from bothworlds.errors import BothworldsError, InvalidParameter, KernelError, must
+from bothworlds.errors import BothworldsError, InvalidParameter, KernelError, invalid, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.lanes.random import WORDS, uniform
@@ -110,7 +110,7 @@ def custom(cls: type) -> Any:
     body = body_of(cls)
     for name in ("start", "update"):
         if not callable(body.get(name)):
-            raise InvalidParameter(must(name, owner, "a function", body.get(name)))
+            raise invalid(name, owner, "a function", body.get(name))
     if callable(body.get("choose")) == callable(body.get("probabilities")):
         raise InvalidParameter(
             f"The class {owner} must define either choose or probabilities, not both or neither."
@@ -165,7 +165,7 @@ class CustomPolicy(Policy):
         state = arguments.numbers(made)
         if state is None or state.ndim != 1:
             owner = type(self).__name__
-            raise InvalidParameter(must("start", owner, "returning a flat array of numbers", made))
+            raise invalid("start", owner, "returning a flat array of numbers", made)
         return state
 
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bothworlds.arguments import keep, positive
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance
 from bothworlds.lanes.wrap import bound
@@ -209,7 +209,7 @@ class Discounted(Wrapper):
         policy = checked_policy(self.policy, "Discounted", estimates=True)
         window = positive("window", self.window, "Discounted", "a number larger than 1")
         if window <= 1.0:
-            raise InvalidParameter(must("window", "Discounted", "a number larger than 1", window))
+            raise invalid("window", "Discounted", "a number larger than 1", window)
         keep(self, policy=policy, window=window)
         retained = 1.0 - 1.0 / window
         keep(self, traits=self._around(order_invariant=False, recentres=True, retained=retained))

@@ -11,24 +11,30 @@
 Play every arm once, then argmin_i m_i - sqrt(c ln n / (N_i + o_i)), the first of several.  Garivier
 and Moulines (2011) write the bonus as 2 sqrt(xi ln n / N_i), so c = 4 xi.  The rule for late
 feedback is that of `bothworlds.policies.outstanding`.
+
+README:
+
+| `DiscountedUCB(window=W)`, `SlidingWindowThompson(window=W)`, `GLRKLUCB(horizon=T)` | for means
+that change, with bounds if it is seldom | linear | Garivier and Moulines 2011; Trovò et al. 2020;
+Besson et al. 2022 |
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from bothworlds.arguments import keep, positive
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import load, maximum, select, splat, splat_int, sqrt, store
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
-from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
+from bothworlds.policies.base import Array, Policy, Saved, Traits
+from bothworlds.policies.outstanding import ARMS, INDEX, LAST, WORST, index_kernels
 
 # Parameters: c, g. Rows: inverse probability (1), the arm; then of every arm N, the sum of its
 # losses with the same weights, and o.
@@ -80,9 +86,6 @@ def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     S[ARMS + 2 * K + arm] = max(S[ARMS + 2 * K + arm] - 1.0, 0.0)
 
 
-_KERNELS = Kernels.of(choose, update, point_mass, draws=False, asked=asked, answered=answered)
-
-
 @dataclass(frozen=True, repr=False)
 class DiscountedUCB(Policy):
     """Discounted UCB, for stochastic losses whose means change.
@@ -116,13 +119,11 @@ class DiscountedUCB(Policy):
     window: float = 1000.0
     c: float = 2.0
 
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[Traits] = replace(
+        INDEX,
         nanoseconds=(10.0, 1.5),
         unproved="its bound needs the number of changes, see Garivier and Moulines 2011",
         order_invariant=False,
-        head_rows=ARMS,
-        bandit_rows=(LAST,),
-        resizable=True,
         rows_per_arm=3,
         saved_rows={
             0: Saved("weights", low=0.0, high=2.0**53),
@@ -130,18 +131,15 @@ class DiscountedUCB(Policy):
             2: base.OUTSTANDING,
         },
     )
+    own_kernels = index_kernels(choose, update, asked, answered)
 
     def __post_init__(self) -> None:
         expected = "a number larger than 1"
         window = positive("window", self.window, "DiscountedUCB", expected)
         if window <= 1.0:
-            raise InvalidParameter(must("window", "DiscountedUCB", expected, window))
+            raise invalid("window", "DiscountedUCB", expected, window)
         keep(self, window=window, c=positive("c", self.c, "DiscountedUCB"))
 
     def parameters(self, n_arms: int) -> Array:
         """Return c and the discount."""
         return np.array([self.c, 1.0 - 1.0 / self.window])
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS

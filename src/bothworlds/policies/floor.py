@@ -14,6 +14,11 @@ either case, because its step yields the w of the arm that is played.
 With shares of arms, w' is limited as in `bothworlds.policies.shares` before the arm is drawn.
 
 Rows: inverse probability by w', then the rows of the policy; with shares their groups by arm.
+
+README:
+
+| `Floor(TsallisINF())` | that of the policy and order T^(2/3) more, for sound intervals | likewise
+| Hadad et al. 2021, on the intervals |
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from bothworlds.arguments import Arm, is_number, keep, non_negative, share
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
@@ -524,10 +529,9 @@ def _limited(least: object, most: object, control: object) -> bool:
 
 def _check(policy: object) -> None:
     if not isinstance(policy, Policy) or policy.traits.kind != "bandit":
-        raise InvalidParameter(must("policy", "Floor", "a policy such as TsallisINF()", policy))
+        raise invalid("policy", "Floor", "a policy such as TsallisINF()", policy)
     if not policy.traits.wrappable:
-        raise InvalidParameter(must("policy", "Floor", ALONE, policy))
+        raise invalid("policy", "Floor", ALONE, policy)
     parts = policy.kernels().parts if policy.traits.knows_probability else None
     if parts is None or not parts.draws or parts.weights is None:
-        expected = "one that draws from known probabilities"
-        raise InvalidParameter(must("policy", "Floor", expected, policy))
+        raise invalid("policy", "Floor", "one that draws from known probabilities", policy)

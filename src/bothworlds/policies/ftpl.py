@@ -13,6 +13,11 @@ so the estimates are unbiased.  M is drawn with the decision and kept with it.
 
 An arm that trails by L has a probability of about t / (c L)^2: with c = 1 that of Tsallis-INF with
 importance weighting.  A round draws K perturbations K + 1 times on average.
+
+README:
+
+| `FTPL()` | Σ log T / Δ | √(KT), **optimal** up to a constant | Honda, Ito and Tsuchiya 2023; Lee
+et al. 2024 |
 """
 
 from __future__ import annotations
@@ -79,8 +84,6 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, l
     S[ARMS + arm] += S[WEIGHT] * loss
 
 
-_KERNELS = Kernels.of(choose, update, wide=False)
-
 Perturbation = Literal["frechet", "pareto"]
 
 
@@ -130,6 +133,7 @@ class FTPL(Policy):
         saved_rows={0: base.ESTIMATES},
         saved_carried=CARRIED,
     )
+    own_kernels = Kernels.of(choose, update, wide=False)
 
     def __post_init__(self) -> None:
         kinds = ("frechet", "pareto")
@@ -142,7 +146,3 @@ class FTPL(Policy):
     def parameters(self, n_arms: int) -> Array:
         """Return c and whether perturbations are Pareto."""
         return np.array([self.rate, float(self.perturbation == "pareto")])
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS

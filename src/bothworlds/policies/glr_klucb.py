@@ -27,7 +27,7 @@ prove bounds for ln t + 3 ln ln t; their published regrets are those of 3 ln t, 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,9 +36,9 @@ from bothworlds.arguments import keep, whole
 from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
 from bothworlds.policies.alarm import COUNT, FIELDS, change_beyond, observe, silence
-from bothworlds.policies.base import Array, Kernels, Policy, Traits
+from bothworlds.policies.base import Array, Policy, Traits
 from bothworlds.policies.klucb.kernels import budget_at, least_index
-from bothworlds.policies.outstanding import LAST, point_mass
+from bothworlds.policies.outstanding import INDEX, LAST, index_kernels
 
 # Parameters: floor(K / a), ln(3 / delta). Rows: inverse probability (1), the arm, t_0, the last
 # round decided, the number of restarts; then of every arm n + o, the sum of its losses, o, and the
@@ -102,11 +102,6 @@ def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
         S[ARMS + 2 * K + arm] -= 1.0
 
 
-_KERNELS = Kernels.of(
-    choose, update, point_mass, draws=False, asked=asked, answered=answered, wide=False
-)
-
-
 @dataclass(frozen=True, repr=False)
 class GLRKLUCB(Policy):
     """GLR-klUCB, for means that change a few times at unknown rounds.
@@ -139,16 +134,16 @@ class GLRKLUCB(Policy):
 
     horizon: int
 
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[Traits] = replace(
+        INDEX,
         nanoseconds=(60.0, 10.0),
         needs_horizon=True,
         unproved="its bound has the lengths of the stationary parts, see Besson et al. 2022",
         order_invariant=False,
         head_rows=ARMS,
-        bandit_rows=(LAST,),
-        resizable=True,
         rows_per_arm=TEST + FIELDS,
     )
+    own_kernels = index_kernels(choose, update, asked, answered, wide=False)
 
     def __post_init__(self) -> None:
         keep(self, horizon=whole("horizon", self.horizon, "GLRKLUCB", 2))
@@ -165,7 +160,3 @@ class GLRKLUCB(Policy):
         counts = np.concatenate([state[first : first + n_arms], state[ORIGIN : ORIGIN + 1]])
         whole_counts = (counts >= 0.0) & (counts == np.floor(counts))
         return bool(whole_counts.all()) and super().sound(n_arms, state)
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS

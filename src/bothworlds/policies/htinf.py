@@ -17,6 +17,11 @@ In round t:
 For l >= 0 the stability of a round is bounded however large l is; only large negative estimates
 break it.  So non-negative losses of finite second moment need no skipping, and Theorem 1's proof
 (Zimmert and Seldin, 2021) goes through with E l^2 <= s^2 in place of 1.
+
+README:
+
+| `HTINF(scale=s)` | s² Σ log T / Δ for unbounded losses ≥ 0 | 4 s √(KT) + s for such losses |
+Huang, Dai and Huang 2022; `skip="below"` is this package's |
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from bothworlds.arguments import keep, number, one_of
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import (
     absolute,
@@ -264,10 +269,10 @@ class HTINF(Policy):
         skip = one_of("skip", self.skip, owner, ("below", "both"))
         tail = number("tail", self.tail, owner, 1.0, 2.0, "a number above 1, at most 2")
         if tail <= 1.0:
-            raise InvalidParameter(must("tail", owner, "a number above 1, at most 2", self.tail))
+            raise invalid("tail", owner, "a number above 1, at most 2", self.tail)
         if tail < 2.0 and skip != "both":
             expected = "2 with skip='below', which needs finite second moments"
-            raise InvalidParameter(must("tail", owner, expected, self.tail))
+            raise invalid("tail", owner, expected, self.tail)
         keep(self, scale=scale, skip=skip, tail=tail)
         # Away from tail index 2 the state also has the weights.
         rows = half_step.ESTIMATES if self.closed_form else general.ESTIMATES

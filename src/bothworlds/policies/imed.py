@@ -17,12 +17,17 @@ rewards and the largest mean.  The rule for late feedback is that of
 
 With H_i and ln N_i kept, a round takes two logarithms for all arms together.  A logarithm of 0
 counts as that of 1e-300: an arm with losses then stays behind one without any, as it should.
+
+README:
+
+| `IMED()` | optimal constant for losses 0 and 1, fixed means only | linear | Honda and Takemura
+2015 |
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,8 +37,8 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import put, take
 from bothworlds.lanes.vectors import load, select, splat, splat_int, store
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Traits
-from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
+from bothworlds.policies.base import Array, Policy, Traits
+from bothworlds.policies.outstanding import ARMS, INDEX, LAST, WORST, index_kernels
 
 # Rows: inverse probability (1), the arm; then of every arm n, the sum of its losses, o, N, m, H
 # and ln N.
@@ -114,9 +119,6 @@ def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     recount(K, S, arm, max(S[ARMS + 2 * K + arm] - 1.0, 0.0))
 
 
-_KERNELS = Kernels.of(choose, update, point_mass, draws=False, asked=asked, answered=answered)
-
-
 @dataclass(frozen=True, repr=False)
 class IMED(Policy):
     """IMED, asymptotically optimal for Bernoulli losses and the strongest of the index policies.
@@ -140,15 +142,14 @@ class IMED(Policy):
     Rewards*, Journal of Machine Learning Research 16, 2015.
     """
 
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[Traits] = replace(
+        INDEX,
         nanoseconds=(9.0, 0.8),
         unproved=base.ASYMPTOTIC,
-        head_rows=ARMS,
-        bandit_rows=(LAST,),
-        resizable=True,
         rows_per_arm=7,
         saved_rows={0: base.TOLD, 1: base.LOSSES, 2: base.OUTSTANDING},
     )
+    own_kernels = index_kernels(choose, update, asked, answered)
 
     def start(self, n_arms: int) -> Array:
         """Return a state in which no arm was played."""
@@ -163,10 +164,6 @@ class IMED(Policy):
         for arm in range(n_arms):
             _restore(n_arms, state, arm)
         return state
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS
 
 
 @jit

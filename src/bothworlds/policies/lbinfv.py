@@ -18,7 +18,12 @@ Optimistic FTRL with a log-barrier per arm, whose weight grows with the arm's sq
 
 Late feedback uses m_I and 1 - p_I of its decision, which a bandit carries with it; outstanding
 decisions count in b.  See `bothworlds.policies.waiting`.
-"""
+
+README:
+
+| `LBINFV(horizon=T)` | Σ (σ²/Δ + 1) log T | √(K log T · min(L*, T − L*, Q)) | Ito, Tsuchiya and
+Honda 2022 |
+"""  # noqa: RUF002
 
 from __future__ import annotations
 
@@ -30,7 +35,7 @@ import numpy as np
 from numba import carray
 
 from bothworlds.arguments import keep, number, one_of, whole
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance
@@ -153,18 +158,6 @@ def estimates_changed(K: int, t: int, C: Any, S: Any, G: Any) -> None:
     S[MULTIPLIER] = 0.0
 
 
-_KERNELS = Kernels.of(
-    choose,
-    update,
-    (ESTIMATES, WEIGHTS),
-    asked=asked,
-    estimates_changed=estimates_changed,
-    write_back=settle,
-    any_draw=True,
-    wide=False,
-)
-
-
 @dataclass(frozen=True, repr=False)
 class LBINFV(Policy):
     """LB-INF-V, whose regret in both worlds follows the variance of the losses, by a theorem.
@@ -222,13 +215,23 @@ class LBINFV(Policy):
         saved_head=waiting.saved(WAITING),
         saved_carried=CARRIED,
     )
+    own_kernels = Kernels.of(
+        choose,
+        update,
+        (ESTIMATES, WEIGHTS),
+        asked=asked,
+        estimates_changed=estimates_changed,
+        write_back=settle,
+        any_draw=True,
+        wide=False,
+    )
 
     def __post_init__(self) -> None:
         owner = "LBINFV"
         expected = "a number above 0, at most 1"
         step = number("step", self.step, owner, 0.0, 1.0, expected)
         if step == 0.0:
-            raise InvalidParameter(must("step", owner, expected, self.step))
+            raise invalid("step", owner, expected, self.step)
         keep(
             self,
             horizon=whole("horizon", self.horizon, owner, 2),
@@ -269,7 +272,3 @@ class LBINFV(Policy):
         rise = math.sqrt(BARRIER_1) * derivative(w0, self.log_horizon)
         column[LOSSES] = nu - rise - MEAN_1
         return column
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from bothworlds.lanes.jit import jit
+from bothworlds.policies.base import Kernels, Traits
 
 LAST = 1
 """Row of the arm chosen last, after the inverse probability."""
@@ -28,6 +29,8 @@ ARMS = 2
 """First of the rows by arm."""
 WORST = 1.0
 """The mean loss of an arm without an answer."""
+INDEX = Traits(head_rows=ARMS, bandit_rows=(LAST,), resizable=True)
+"""Traits that index policies have in common."""
 
 
 @jit
@@ -35,3 +38,11 @@ def point_mass(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """1 for the arm chosen last, 0 for all other arms."""
     for i in range(K):
         out[i] = 1.0 if i == S[LAST] else 0.0
+
+
+def index_kernels(
+    choose: Any, update: Any, asked: Any, answered: Any, wide: bool = True
+) -> Kernels:
+    """Return the kernels of a policy that plays the arm of the best index."""
+    counting = {"asked": asked, "answered": answered}
+    return Kernels.of(choose, update, point_mass, draws=False, wide=wide, **counting)

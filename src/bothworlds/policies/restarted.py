@@ -11,6 +11,11 @@ a bandit may miss the first round of a block: it may decide among some of the ar
 on a decision of an earlier block teaches nothing any more.
 
 Rows: inverse probability and what the policy carries, copied; the block; then the policy's.
+
+README:
+
+| `Restarted(TsallisINF())`, `Discounted(TsallisINF())` | for best arms that move: measured, not
+proved | likewise | |
 """
 
 from __future__ import annotations

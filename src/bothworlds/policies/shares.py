@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from bothworlds.arguments import Arm, is_name, is_number, numbers, share, whole
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import InvalidParameter, invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import any_lane, load, maximum, minimum, select, splat, store
 from bothworlds.policies.base import Array
@@ -99,7 +99,7 @@ def checked(parameter: str, value: object, owner: str) -> Shares:
     found = numbers(value)
     if found is None or found.ndim != 1 or not np.all((found >= 0.0) & (found <= 1.0)):
         expected = "a number in [0, 1], one for each arm, or a mapping from arms to such numbers"
-        raise InvalidParameter(must(parameter, owner, expected, value))
+        raise invalid(parameter, owner, expected, value)
     return tuple(found.tolist())
 
 
@@ -151,15 +151,14 @@ def limits(
     rows[HIGH] = _spread("max_share", most, names, 1.0, owner)
     if control is not None:
         if isinstance(control, int) and control >= len(names):
-            expected = f"the place of one of {len(names)} arms"
-            raise InvalidParameter(must("control", owner, expected, control))
+            raise invalid("control", owner, f"the place of one of {len(names)} arms", control)
         if isinstance(control, str) and control not in names:
-            raise InvalidParameter(must("control", owner, _one_of(names), control))
+            raise invalid("control", owner, _one_of(names), control)
         rows[:, control if isinstance(control, int) else names.index(control)] = fixed
     above = rows[LOW] > rows[HIGH]
     if above.any():
         expected = f"at most the max_share of the same arm, {rows[HIGH, above][0]:g}"
-        raise InvalidParameter(must("min_share", owner, expected, float(rows[LOW, above][0])))
+        raise invalid("min_share", owner, expected, float(rows[LOW, above][0]))
     why = refusal(rows)
     if why:
         raise InvalidParameter(f"The shares of {owner} must be such that {why}.")
@@ -173,12 +172,11 @@ def _spread(parameter: str, given: Shares, names: Sequence[Arm], usual: float, o
     pairs = [each for each in given if isinstance(each, tuple)]
     for name, _ in pairs:
         if name not in names:
-            raise InvalidParameter(must(parameter, owner, f"for {_one_of(names)}", name))
+            raise invalid(parameter, owner, f"for {_one_of(names)}", name)
     if pairs or not given:
         return [dict(pairs).get(name, usual) for name in names]
     if len(given) != len(names):
-        expected = f"a number, or one for each of {len(names)} arms"
-        raise InvalidParameter(must(parameter, owner, expected, given))
+        raise invalid(parameter, owner, f"a number, or one for each of {len(names)} arms", given)
     return given
 
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bothworlds.arguments import keep, whole
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import (
@@ -89,9 +89,6 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     store(S, NEXT, select(place >= C[0], 0.0, place))
 
 
-_KERNELS = Kernels.of(choose, update)
-
-
 @dataclass(frozen=True, repr=False)
 class SlidingWindowThompson(Policy):
     """Thompson sampling on the last observations only, for losses whose means change.
@@ -126,12 +123,12 @@ class SlidingWindowThompson(Policy):
         rows_per_arm=4,
         knows_probability=False,
     )
+    own_kernels = Kernels.of(choose, update)
 
     def __post_init__(self) -> None:
         window = whole("window", self.window, "SlidingWindowThompson", 1)
         if window > MOST:
-            expected = f"at most {MOST}"
-            raise InvalidParameter(must("window", "SlidingWindowThompson", expected, window))
+            raise invalid("window", "SlidingWindowThompson", f"at most {MOST}", window)
         keep(self, window=window, traits=replace(self.traits, head_rows=RING + window))
 
     def parameters(self, n_arms: int) -> Array:
@@ -164,11 +161,5 @@ class SlidingWindowThompson(Policy):
         """Return the saved state, if its counts are those of its window."""
         state = super().state_from(n_arms, saved)
         if not self.sound(n_arms, state[:, np.newaxis]):
-            raise InvalidParameter(
-                must("state", "SlidingWindowThompson", "one of its own", "other")
-            )
+            raise invalid("state", "SlidingWindowThompson", "one of its own", "other")
         return state
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS

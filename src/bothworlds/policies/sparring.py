@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from bothworlds.arguments import flag, keep
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.policies.base import Player, Policy, Program, Traits, unchecked
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.policies.tsallis_inf.shared import TwoDraws, duel_program
@@ -76,8 +76,7 @@ class Sparring(Player):
     def __post_init__(self) -> None:
         owner = "Sparring"
         if not isinstance(self.policy, Policy):
-            expected = "a policy such as TsallisINF()"
-            raise InvalidParameter(must("policy", owner, expected, self.policy))
+            raise invalid("policy", owner, "a policy such as TsallisINF()", self.policy)
         fits = _can_share(self.policy)
         given = fits if self.shared is None else self.shared
         keep(self, shared=flag("shared", given, owner, "True, False or None"))
@@ -87,7 +86,7 @@ class Sparring(Player):
             expected = (
                 f"False unless the policy is TsallisINF with 'rv' or 'iw', not {self.policy!r}"
             )
-            raise InvalidParameter(must("shared", owner, expected, self.shared))
+            raise invalid("shared", owner, expected, self.shared)
 
     def __repr__(self) -> str:
         given = [] if self.policy == DEFAULT else [repr(self.policy)]

@@ -10,13 +10,17 @@
 Play every arm once, then argmin_i m_i - sqrt(c ln t / (n_i + o_i)), the first of several.  Auer et
 al. have c = 2; Zimmert and Seldin (2021) compare with c = 3/2.  The rule for late feedback is that
 of `bothworlds.policies.outstanding`.
+
+README:
+
+| `UCB1()` | Σ log T / Δ, fixed means only | linear | Auer et al. 2002 |
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,8 +31,8 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import put, take
 from bothworlds.lanes.vectors import load, select, splat, splat_int, sqrt, store
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Traits
-from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
+from bothworlds.policies.base import Array, Policy, Traits
+from bothworlds.policies.outstanding import ARMS, INDEX, LAST, WORST, index_kernels
 
 # Rows: inverse probability (1), the arm; then of every arm n, the sum of its losses, m,
 # 1 / sqrt(n + o) and o.
@@ -84,9 +88,6 @@ def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
         S[ARMS + 3 * K + arm] = 1.0 / math.sqrt(S[ARMS + arm] + o)
 
 
-_KERNELS = Kernels.of(choose, update, point_mass, draws=False, asked=asked, answered=answered)
-
-
 @dataclass(frozen=True, repr=False)
 class UCB1(Policy):
     """UCB1, near-optimal for stochastic losses, with linear regret against adversaries.
@@ -115,11 +116,9 @@ class UCB1(Policy):
 
     c: float = 1.5
 
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[Traits] = replace(
+        INDEX,
         nanoseconds=(9.0, 0.6),
-        head_rows=ARMS,
-        bandit_rows=(LAST,),
-        resizable=True,
         rows_per_arm=5,
         saved_rows={
             0: base.TOLD,
@@ -127,6 +126,7 @@ class UCB1(Policy):
             4: base.OUTSTANDING,
         },
     )
+    own_kernels = index_kernels(choose, update, asked, answered)
 
     def __post_init__(self) -> None:
         keep(self, c=positive("c", self.c, "UCB1"))
@@ -152,7 +152,3 @@ class UCB1(Policy):
         means[told] = total[told] / n[told]
         roots[decided] = 1.0 / np.sqrt((n + o)[decided])
         return state
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS

@@ -1,4 +1,9 @@
-"""Every arm with the same probability in every round: the control of an experiment."""
+"""Every arm with the same probability in every round: the control of an experiment.
+
+README:
+
+| `Uniform()` | linear, a control for experiments | linear | |
+"""
 
 from __future__ import annotations
 
@@ -29,9 +34,6 @@ def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
         out[i] = 1.0 / K
 
 
-_KERNELS = Kernels.of(choose, update, weights)
-
-
 @dataclass(frozen=True, repr=False)
 class Uniform(Policy):
     """Plays every arm with the same probability and never learns.
@@ -49,7 +51,4 @@ class Uniform(Policy):
         floored=True,
         saved_rows={},
     )
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS
+    own_kernels = Kernels.of(choose, update, weights)

@@ -1,4 +1,10 @@
-"""AllWorlds, the policy; its equations are in `bothworlds.policies.allworlds.kernels`."""
+"""AllWorlds, the policy; its equations are in `bothworlds.policies.allworlds.kernels`.
+
+README:
+
+| `AllWorlds()` | Σ log T / Δ (argued) | √((1 + R) KT), R level alarms (argued) | this package;
+[measured](https://bothworlds.github.io/bothworlds/arena/), not proved |
+"""
 
 from __future__ import annotations
 
@@ -9,45 +15,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.omd import few, half, weights
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.policies import alarm, base, waiting
-from bothworlds.policies.allworlds.kernels import (
-    ALARMED,
-    BASE,
-    CARRIED,
-    CONSTANTS,
-    COUNTED,
-    CUTS,
-    CUTTING,
-    DECIDED,
-    ESTIMATES,
-    FIELDS,
-    FLOOR,
-    HEIGHT,
-    KERNELS,
-    LED,
-    LEVEL_ALARMS,
-    LIMIT,
-    LOSSES,
-    PACE,
-    PLAYED,
-    Q_1,
-    RECORD,
-    REPEATS,
-    RESTARTED,
-    SIDE,
-    SIDE_ALARMS,
-    SOLVER,
-    SQUARES,
-    TEST,
-    TOTAL,
-    UNTIL,
-    WAITING,
-    few_losses,
-)
-from bothworlds.policies.base import Array, Kernels, Policy, Saved, Sounded, Traits
+from bothworlds.policies.allworlds import kernels as layout
+from bothworlds.policies.base import Array, Policy, Saved, Sounded, Traits
 
 SOUNDED = Saved("alarms", low=0.0, high=2.0**53)
 """Records of the last alarms of every arm, group by group."""
@@ -98,55 +71,56 @@ class AllWorlds(Policy):
             "is measured"
         ),
         nanoseconds=(26.0, 1.2),
-        head_rows=ESTIMATES,
-        rows_per_arm=FIELDS,
-        carried_rows=len(CARRIED),
+        head_rows=layout.ESTIMATES,
+        rows_per_arm=layout.FIELDS,
+        carried_rows=len(layout.CARRIED),
         # A tile keeps a limit, and compares with a number below a threshold.
         bandit_rows=(
-            BASE,
-            DECIDED,
-            *range(WAITING, WAITING + waiting.ROWS),
-            LIMIT,
-            UNTIL,
-            PLAYED + alarm.ARM_LIMIT,
-            PLAYED + alarm.ARM_SPREAD,
+            layout.BASE,
+            layout.DECIDED,
+            *range(layout.WAITING, layout.WAITING + waiting.ROWS),
+            layout.LIMIT,
+            layout.UNTIL,
+            layout.PLAYED + alarm.ARM_LIMIT,
+            layout.PLAYED + alarm.ARM_SPREAD,
         ),
-        bandit_fields=(LED, *range(TEST + alarm.CELLS, FIELDS)),
+        bandit_fields=(layout.LED, *range(layout.TEST + alarm.CELLS, layout.FIELDS)),
         estimates=True,
         late_as_prompt=False,
         order_invariant=False,
         resizable=True,
         wrappable=False,
         saved_rows={
-            LOSSES: base.ESTIMATES,
-            CUTS: _whole("cuts"),
-            LED: _whole("led"),
+            layout.LOSSES: base.ESTIMATES,
+            layout.CUTS: _whole("cuts"),
+            layout.LED: _whole("led"),
         },
         saved_head={
-            SQUARES: Saved("squares", low=Q_1),
-            RESTARTED: _whole("restarted"),
-            COUNTED: _whole("counted"),
-            TOTAL: Saved("total", low=0.0, high=2.0**53),
-            REPEATS: _whole("repeats"),
-            LEVEL_ALARMS: _whole("level_alarms"),
-            SIDE_ALARMS: _whole("side_alarms"),
-            CUTTING: Saved("cutting", low=0.0, high=1.0, whole=True),
-            **waiting.saved(WAITING),
+            layout.SQUARES: Saved("squares", low=layout.Q_1),
+            layout.RESTARTED: _whole("restarted"),
+            layout.COUNTED: _whole("counted"),
+            layout.TOTAL: Saved("total", low=0.0, high=2.0**53),
+            layout.REPEATS: _whole("repeats"),
+            layout.LEVEL_ALARMS: _whole("level_alarms"),
+            layout.SIDE_ALARMS: _whole("side_alarms"),
+            layout.CUTTING: Saved("cutting", low=0.0, high=1.0, whole=True),
+            **waiting.saved(layout.WAITING),
         },
-        saved_carried=CARRIED,
+        saved_carried=layout.CARRIED,
     )
+    own_kernels = layout.KERNELS
 
     def parameters(self, n_arms: int) -> Array:
         """Return the constants."""
-        return np.array(CONSTANTS)
+        return np.array(layout.CONSTANTS)
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0, Q = 1/4 and a solver about to take its first step."""
-        state = np.zeros(ESTIMATES + FIELDS * n_arms)
-        state[WAITING : WAITING + waiting.ROWS] = waiting.FIRST
-        state[SQUARES] = state[PACE] = Q_1
-        half.first_state(n_arms, state[SOLVER:])
-        few.first_state(n_arms, state[SOLVER:])
+        state = np.zeros(layout.ESTIMATES + layout.FIELDS * n_arms)
+        state[layout.WAITING : layout.WAITING + waiting.ROWS] = waiting.FIRST
+        state[layout.SQUARES] = state[layout.PACE] = layout.Q_1
+        half.first_state(n_arms, state[layout.SOLVER :])
+        few.first_state(n_arms, state[layout.SOLVER :])
         return state
 
     def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
@@ -168,9 +142,12 @@ class AllWorlds(Policy):
 
     def sounded(self, rows: Array) -> list[Sounded]:
         """Return the last level alarm and the last side alarm of every arm, by round."""
-        kinds: tuple[tuple[Literal["level", "side"], int], ...] = ("level", ALARMED), ("side", SIDE)
+        kinds: tuple[tuple[Literal["level", "side"], int], ...] = (
+            ("level", layout.ALARMED),
+            ("side", layout.SIDE),
+        )
         found = [
-            Sounded(kind, slot, *rows[first : first + RECORD, slot].tolist())
+            Sounded(kind, slot, *rows[first : first + layout.RECORD, slot].tolist())
             for kind, first in kinds
             for slot in np.flatnonzero(rows[first] > 0.0).tolist()
         ]
@@ -178,7 +155,7 @@ class AllWorlds(Policy):
 
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether the kernels can continue: the tests count losses by whole numbers."""
-        first = ESTIMATES + (TEST + alarm.COUNT) * n_arms
+        first = layout.ESTIMATES + (layout.TEST + alarm.COUNT) * n_arms
         counts = state[first : first + n_arms]
         whole = bool(((counts >= 0.0) & (counts == np.floor(counts))).all())
         return whole and super().sound(n_arms, state)
@@ -187,16 +164,18 @@ class AllWorlds(Policy):
         """Return an estimate with which the arm is drawn with this probability, and empty tests."""
         n_arms = rows.shape[1] + 1
         asked = 1.0 / n_arms if probability is None else probability
-        squares = float(head[SQUARES]) * waiting.expected.py_func(head[WAITING:])
-        L, eta = rows[LOSSES], 2.0 / math.sqrt(squares)
-        limit = few_losses.py_func(t, CONSTANTS)
-        few_before = int((rows[TEST + alarm.COUNT] < limit).sum())
-        column = np.zeros(FIELDS)
+        squares = float(head[layout.SQUARES]) * waiting.expected.py_func(head[layout.WAITING :])
+        L, eta = rows[layout.LOSSES], 2.0 / math.sqrt(squares)
+        constants = layout.CONSTANTS
+        limit = layout.few_losses.py_func(t, constants)
+        few_before = int((rows[layout.TEST + alarm.COUNT] < limit).sum())
+        column = np.zeros(layout.FIELDS)
 
         def drawn(w0: float) -> float:
-            column[LOSSES] = entry_estimate(L, eta, 0.5, w0)
-            rest = 1.0 - float(weights([*L, column[LOSSES]], eta).max())
-            f = min(CONSTANTS[FLOOR] * rest, CONSTANTS[HEIGHT] / math.sqrt(t)) / n_arms
+            column[layout.LOSSES] = entry_estimate(L, eta, 0.5, w0)
+            rest = 1.0 - float(weights([*L, column[layout.LOSSES]], eta).max())
+            limits = constants[layout.FLOOR] * rest, constants[layout.HEIGHT] / math.sqrt(t)
+            f = min(limits) / n_arms
             return (1.0 - f * (few_before + 1)) * w0 + f if limit > 0.0 else w0
 
         # What is drawn grows with w0.
@@ -204,21 +183,17 @@ class AllWorlds(Policy):
         least = drawn(low)
         if asked <= least:
             expected = f"above {least:.3g}, as it explores every new arm so often"
-            raise InvalidParameter(must("probability", "AllWorlds", expected, asked))
+            raise invalid("probability", "AllWorlds", expected, asked)
         w0 = asked
         while low < w0 < high:
             low, high = (w0, high) if drawn(w0) < asked else (low, w0)
             w0 = 0.5 * (low + high)
         return column
 
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return KERNELS
 
-
-_GROUPS = (SOUNDED, ALARMED, 2 * RECORD), (TESTS, TEST, alarm.FIELDS)
+_GROUPS = (SOUNDED, layout.ALARMED, 2 * layout.RECORD), (TESTS, layout.TEST, alarm.FIELDS)
 
 
 def _rows(first: int, groups: int, n_arms: int) -> slice:
     """Return where this many groups of rows by arm are in a state."""
-    return slice(ESTIMATES + first * n_arms, ESTIMATES + (first + groups) * n_arms)
+    return slice(layout.ESTIMATES + first * n_arms, layout.ESTIMATES + (first + groups) * n_arms)

@@ -1,4 +1,9 @@
-"""Broad, the policy; its equations are in `bothworlds.policies.broad.kernels`."""
+"""Broad, the policy; its equations are in `bothworlds.policies.broad.kernels`.
+
+README:
+
+| `Broad(horizon=T)` | within K of optimal | within √log T of optimal | Wei and Luo 2018 |
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ import numpy as np
 from bothworlds.arguments import keep, whole
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits
+from bothworlds.policies.base import Array, Policy, Program, Saved, Traits, keeps_kernels
 from bothworlds.policies.broad.kernels import ESTIMATES, KERNELS, RATE, RATE_1, ROOT, SPREAD
 
 LEAST_RATE = 1e-60  # reached by no run: a bound of what is read from a file
@@ -55,6 +60,7 @@ class Broad(Policy):
         },
         saved_carried=(Saved("squares", low=1e-9, high=1.0 + 1e-9),),
     )
+    own_kernels = KERNELS
 
     def __post_init__(self) -> None:
         keep(self, horizon=whole("horizon", self.horizon, "Broad", 2))
@@ -66,7 +72,7 @@ class Broad(Policy):
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
         """Return the kernels; in lanes, ones with a leader mode."""
         own = super().program(n_arms)
-        if not lanes or n_arms < 2 or type(self).kernels is not Broad.kernels:
+        if not lanes or n_arms < 2 or not keeps_kernels(self, Broad):
             return own
         from bothworlds.policies.broad import leading
 
@@ -90,7 +96,3 @@ class Broad(Policy):
         state[ESTIMATES : ESTIMATES + n_arms] -= saved["estimates"].min()
         state[ROOT] = -n_arms / state[RATE]
         return state
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return KERNELS

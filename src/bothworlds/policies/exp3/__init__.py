@@ -1,4 +1,9 @@
-"""Exp3, the policy; its equations are in `bothworlds.policies.exp3.kernels`."""
+"""Exp3, the policy; its equations are in `bothworlds.policies.exp3.kernels`.
+
+README:
+
+| `Exp3()` | no logarithmic bound | √(KT log K) | Bubeck and Cesa-Bianchi 2012 |
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ import numpy as np
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.exponential import anytime_rate
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
+from bothworlds.policies.base import Array, Policy, Program, Traits, keeps_kernels
 from bothworlds.policies.exp3.kernels import KERNELS
 
 
@@ -36,11 +41,12 @@ class Exp3(Policy):
         resizable=True,
         saved_rows={0: base.ESTIMATES},
     )
+    own_kernels = KERNELS
 
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
         """Return the kernels; in lanes, ones with a leader mode."""
         own = super().program(n_arms)
-        if not lanes or n_arms < 2 or type(self).kernels is not Exp3.kernels:
+        if not lanes or n_arms < 2 or not keeps_kernels(self, Exp3):
             return own
         from bothworlds.policies.exp3 import leading
 
@@ -51,7 +57,3 @@ class Exp3(Policy):
         n_arms = rows.shape[1] + 1
         w0 = 1.0 / n_arms if probability is None else probability
         return np.array([entry_estimate(rows[0], anytime_rate(n_arms, t), 1.0, w0), 0.0])
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return KERNELS

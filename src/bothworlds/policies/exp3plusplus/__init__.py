@@ -1,4 +1,9 @@
-"""Exp3++, the policy; its equations are in `bothworlds.policies.exp3plusplus.kernels`."""
+"""Exp3++, the policy; its equations are in `bothworlds.policies.exp3plusplus.kernels`.
+
+README:
+
+| `Exp3PlusPlus()` | within log T of optimal | within √log K of optimal | Seldin and Lugosi 2017 |
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from bothworlds.arguments import keep, positive
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.exponential import anytime_rate
 from bothworlds.omd.leader.membership import FIRST
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
+from bothworlds.policies.base import Array, Policy, Program, Traits, keeps_kernels
 from bothworlds.policies.exp3plusplus.kernels import FACTOR, KERNELS, PLAYED
 
 FACTORS = {"doubled": 1.0, "published": 0.5}
@@ -70,11 +75,11 @@ class Exp3PlusPlus(Policy):
             5: base.OUTSTANDING,
         },
     )
+    own_kernels = KERNELS
 
     def __post_init__(self) -> None:
         if not isinstance(self.rate, str) or self.rate not in FACTORS:
-            expected = '"doubled" or "published"'
-            raise InvalidParameter(must("rate", "Exp3PlusPlus", expected, self.rate))
+            raise invalid("rate", "Exp3PlusPlus", '"doubled" or "published"', self.rate)
         alpha = positive("alpha", self.alpha, "Exp3PlusPlus")
         keep(self, alpha=alpha, beta=positive("beta", self.beta, "Exp3PlusPlus"))
 
@@ -85,7 +90,7 @@ class Exp3PlusPlus(Policy):
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
         """Return the kernels; in lanes, ones with a leader mode."""
         own = super().program(n_arms)
-        if not lanes or not 2 <= n_arms <= FIRST or type(self).kernels is not Exp3PlusPlus.kernels:
+        if not lanes or not 2 <= n_arms <= FIRST or not keeps_kernels(self, Exp3PlusPlus):
             return own
         from bothworlds.policies.exp3plusplus import leading
 
@@ -110,7 +115,3 @@ class Exp3PlusPlus(Policy):
         rate = self.parameters(n_arms)[FACTOR] * anytime_rate(n_arms, t)
         column[0] = entry_estimate(rows[0], rate, 1.0, 1.0 / n_arms)
         return column
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return KERNELS

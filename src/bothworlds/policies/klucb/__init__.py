@@ -1,18 +1,24 @@
-"""KL-UCB, the policy; its equations are in `bothworlds.policies.klucb.kernels`."""
+"""KL-UCB, the policy; its equations are in `bothworlds.policies.klucb.kernels`.
+
+README:
+
+| `KLUCB()` | optimal constant for losses 0 and 1, fixed means only | linear | Garivier and Cappé
+2011 |
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from bothworlds.arguments import keep, non_negative
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
+from bothworlds.policies.base import Array, Policy, Program, Traits, keeps_kernels
 from bothworlds.policies.klucb.kernels import KERNELS
-from bothworlds.policies.outstanding import ARMS, LAST
+from bothworlds.policies.outstanding import INDEX
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,12 +49,10 @@ class KLUCB(Policy):
 
     c: float = 0.0
 
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[Traits] = replace(
+        INDEX,
         nanoseconds=(40.0, 8.0),
         unproved=base.ASYMPTOTIC,
-        head_rows=ARMS,
-        bandit_rows=(LAST,),
-        resizable=True,
         rows_per_arm=3,
         saved_rows={
             0: base.TOLD,
@@ -56,6 +60,7 @@ class KLUCB(Policy):
             2: base.OUTSTANDING,
         },
     )
+    own_kernels = KERNELS
 
     def __post_init__(self) -> None:
         keep(self, c=non_negative("c", self.c, "KLUCB"))
@@ -66,7 +71,7 @@ class KLUCB(Policy):
 
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
         """Return the kernels; in lanes, ones that play the same arms and compute few indices."""
-        if not lanes or type(self).kernels is not KLUCB.kernels:
+        if not lanes or not keeps_kernels(self, KLUCB):
             return super().program(n_arms)
         from bothworlds.policies.klucb import level
 
@@ -81,7 +86,3 @@ class KLUCB(Policy):
         """Return a state that counts n + o."""
         decided = saved["told"] + saved["outstanding"]
         return super().state_from(n_arms, {**saved, "told": decided})
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return KERNELS

@@ -28,8 +28,7 @@ from typing import Any
 
 from bothworlds.lanes.functions import divergence, exp, log
 from bothworlds.lanes.jit import jit
-from bothworlds.policies.base import Kernels
-from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
+from bothworlds.policies.outstanding import ARMS, LAST, WORST, index_kernels
 
 # Rows: inverse probability (1), the arm; then of every arm n + o, the sum of its losses and o.
 LEAST = 1e-300  # an index below is 0
@@ -126,6 +125,4 @@ def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
         S[ARMS + 2 * K + arm] -= 1.0
 
 
-KERNELS = Kernels.of(
-    choose, update, point_mass, draws=False, asked=asked, answered=answered, wide=False
-)
+KERNELS = index_kernels(choose, update, asked, answered, wide=False)

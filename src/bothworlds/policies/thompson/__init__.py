@@ -14,6 +14,11 @@ arms are compared by products, without a division.
 
 These kernels serve one bandit, and policies around this one. Tiles of the engine play
 `bothworlds.policies.thompson.lazy`, which draws the same arms in distribution and few variates.
+
+README:
+
+| `ThompsonSampling()` | optimal constant for losses 0 and 1, fixed means only | linear | Kaufmann,
+Korda and Munos 2012; Agrawal and Goyal 2013 |
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import gather, load, scatter, select, splat, splat_int, sqrt, store
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits
+from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits, keeps_kernels
 
 # Rows: inverse probability (0, unknown); then of every arm the d and c of `gamma_pair`'s table
 # for a_i and for b_i, so that a draw costs no division: fields d_a, c_a, d_b, c_b.
@@ -76,9 +81,6 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     scatter(S, ARMS + K, side, 1.0 / sqrt(9.0 * d))
 
 
-_KERNELS = Kernels.of(choose, update)
-
-
 @dataclass(frozen=True, repr=False)
 class ThompsonSampling(Policy):
     """Thompson sampling with a uniform prior on every arm's mean loss.
@@ -114,6 +116,7 @@ class ThompsonSampling(Policy):
             2: Saved("zeros", low=0.0, high=2.0**53, whole=True),
         },
     )
+    own_kernels = Kernels.of(choose, update)
 
     def start(self, n_arms: int) -> Array:
         """Return the prior Beta(1, 1) of every arm."""
@@ -126,7 +129,7 @@ class ThompsonSampling(Policy):
 
         Those do not draw the posterior of every arm.
         """
-        if not lanes or type(self).kernels is not ThompsonSampling.kernels:
+        if not lanes or not keeps_kernels(self, ThompsonSampling):
             return super().program(n_arms)
         from bothworlds.policies.thompson import lazy
 
@@ -151,7 +154,3 @@ class ThompsonSampling(Policy):
             return False
         counts = np.abs(whole - np.round(whole)) < 0.1
         return bool((counts & (c == 1.0 / np.sqrt(9.0 * d))).all())
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS

@@ -19,7 +19,21 @@ At alpha = 1/2 the kernels are those of `bothworlds.omd.half` or, for few and fo
 `bothworlds.omd.few` and `bothworlds.omd.many`; elsewhere one bandit calls the general solver of
 `bothworlds.omd.step`, and a tile of repetitions that of `bothworlds.omd.powers`; where one arm
 leads it does without, see `bothworlds.omd.leader` and `bothworlds.omd.leader.powers`.
-"""
+
+README:
+
+| `TsallisINF()` | Σ log T / Δ, **optimal** up to a constant, also if the means move together |
+√(KT), **optimal** up to a constant | Zimmert and Seldin 2021, Theorem 1 |
+
+| ... losses corrupted by C in all | grows with √(C Σ log T / Δ), on the losses met | | Corollary 1
+|
+
+| `TsallisINF(alpha=α, estimator="iw")` | no logarithmic bound | √(KT), times √log T at α = 0 and
+√log K at α = 1 | Theorem 3 |
+
+| `TsallisINF(alpha=α, estimator="iw", gaps=...)` | Σ log T / Δ, knowing the gaps | none | Theorem
+4 |
+"""  # noqa: RUF002
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""TsallisINFV, the policy; its equations are in `bothworlds.policies.tsallis_inf_v.kernels`."""
+"""TsallisINFV, the policy; its equations are in `bothworlds.policies.tsallis_inf_v.kernels`.
+
+README:
+
+| `TsallisINFV()` | Σ σ² log T / Δ for variances σ², argued and measured, not proved | r √(KT), r
+the residuals' size, likewise | this package; rate by Ito, Tsuchiya and Honda 2024 |
+"""
 
 from __future__ import annotations
 
@@ -12,21 +18,9 @@ from bothworlds.arguments import keep, one_of, positive
 from bothworlds.omd import few, half
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.policies import base, waiting
-from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits
+from bothworlds.policies.base import Array, Policy, Program, Saved, Traits, keeps_kernels
 from bothworlds.policies.tsallis_inf import MANY
-from bothworlds.policies.tsallis_inf_v.kernels import (
-    BETA,
-    BETA_1,
-    CARRIED,
-    KERNELS,
-    LARGEST_BETA,
-    MEAN_1,
-    PACE,
-    RATE,
-    SOLVER,
-    SUMS,
-    WAITING,
-)
+from bothworlds.policies.tsallis_inf_v import kernels as layout
 
 Rate = Literal["matched", "residual"]
 
@@ -79,10 +73,10 @@ class TsallisINFV(Policy):
             "adversaries, r the root mean square of the residuals"
         ),
         nanoseconds=(13.0, 1.0),
-        head_rows=SOLVER + half.ESTIMATES,
+        head_rows=layout.SOLVER + half.ESTIMATES,
         rows_per_arm=3,
-        carried_rows=len(CARRIED),
-        bandit_rows=(*range(1, SUMS), *range(WAITING, SOLVER)),
+        carried_rows=len(layout.CARRIED),
+        bandit_rows=(*range(1, layout.SUMS), *range(layout.WAITING, layout.SOLVER)),
         estimates=True,
         late_as_prompt=False,
         resizable=True,
@@ -92,11 +86,12 @@ class TsallisINFV(Policy):
             2: base.TOLD,
         },
         saved_head={
-            BETA: Saved("beta", low=BETA_1 * (1.0 - 1e-12), high=LARGEST_BETA),
-            **waiting.saved(WAITING),
+            layout.BETA: Saved("beta", low=layout.BETA_1 * (1.0 - 1e-12), high=layout.LARGEST_BETA),
+            **waiting.saved(layout.WAITING),
         },
-        saved_carried=CARRIED,
+        saved_carried=layout.CARRIED,
     )
+    own_kernels = layout.KERNELS
 
     def __post_init__(self) -> None:
         owner = "TsallisINFV"
@@ -114,11 +109,11 @@ class TsallisINFV(Policy):
     def start(self, n_arms: int) -> Array:
         """Return X = 0, means of 1/2, eta = 4 and a solver about to take its first step."""
         state = np.zeros(self.traits.head_rows + self.traits.rows_per_arm * n_arms)
-        state[BETA] = state[PACE] = BETA_1
-        state[WAITING:SOLVER] = waiting.FIRST
-        half.first_state(n_arms, state[SOLVER:])
-        few.first_state(n_arms, state[SOLVER:])
-        state[self.traits.head_rows + n_arms : self.traits.head_rows + 2 * n_arms] = MEAN_1
+        state[layout.BETA] = state[layout.PACE] = layout.BETA_1
+        state[layout.WAITING : layout.SOLVER] = waiting.FIRST
+        half.first_state(n_arms, state[layout.SOLVER :])
+        few.first_state(n_arms, state[layout.SOLVER :])
+        state[self.traits.head_rows + n_arms : self.traits.head_rows + 2 * n_arms] = layout.MEAN_1
         return state
 
     def estimated(self, rows: Array) -> Array:
@@ -129,18 +124,16 @@ class TsallisINFV(Policy):
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return an estimate with which the arm has this probability, and a mean of 1/2."""
         w0 = 1.0 / (rows.shape[1] + 1) if probability is None else probability
-        beta = float(head[BETA]) * math.sqrt(waiting.expected.py_func(head[WAITING:]))
-        return np.array([entry_estimate(rows[0], RATE / beta, 0.5, w0), MEAN_1, 0.0])
+        beta = float(head[layout.BETA]) * math.sqrt(
+            waiting.expected.py_func(head[layout.WAITING :])
+        )
+        return np.array([entry_estimate(rows[0], layout.RATE / beta, 0.5, w0), layout.MEAN_1, 0.0])
 
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
         """Return the kernels; with many arms, ones that do not look at every arm."""
-        own = type(self).kernels is TsallisINFV.kernels
+        own = keeps_kernels(self, TsallisINFV)
         if own and self.rate == "residual" and n_arms >= MANY:
             from bothworlds.policies.tsallis_inf_v import many
 
             return many.program(self, n_arms)
         return super().program(n_arms)
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return KERNELS
