@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bothworlds.arguments import is_whole
 from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.state_file import LARGEST_WHOLE, LONG, brief, listed, many, record, whole
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.markup import h, rows
 from bothworlds.policies.base import Saved
 
@@ -107,7 +107,7 @@ class Roster:
         index = self.index_of.get(key) if key is not None else None  # type: ignore[call-overload]
         slot = GONE if index is None else self.slot_of[index]
         if slot == GONE:
-            raise InvalidParameter(must(parameter, owner, f"one of {self.playing()}", name))
+            raise invalid(parameter, owner, f"one of {self.playing()}", name)
         return slot
 
     def playing(self) -> list[Arm]:
@@ -233,7 +233,7 @@ def checked_names(arms: object, owner: str = "Bandit") -> list[Arm]:
     ordered = isinstance(arms, Iterable) and not isinstance(arms, str | bytes | set | frozenset)
     names = [_name(arm) for arm in arms] if ordered else []  # type: ignore[attr-defined]
     if not names or None in names or len(set(names)) < len(names):
-        raise InvalidParameter(must("arms", owner, expected, arms))
+        raise invalid("arms", owner, expected, arms)
     return names  # type: ignore[return-value]
 
 
@@ -251,7 +251,7 @@ def checked_newcomer(name: object, roster: Roster) -> Arm:
     index = None if arm is None else roster.index_of.get(arm)
     if arm is None or (index is not None and roster.slot_of[index] != GONE):
         expected = f"a string or whole number other than {roster.playing()}"
-        raise InvalidParameter(must("name", "Bandit.add_arm", expected, name))
+        raise invalid("name", "Bandit.add_arm", expected, name)
     return arm
 
 

@@ -15,21 +15,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from bothworlds.bandit import state_file
 from bothworlds.bandit.pending import Keys
-from bothworlds.bandit.state_file import (
-    Path,
-    as_text,
-    checksum_in,
-    damaged,
-    describe,
-    in_short,
-    owner_of,
-    parsed,
-    recreate,
-    sealed,
-    unsealed,
-)
-from bothworlds.errors import ForkError, InvalidParameter, StateFileError, must
+from bothworlds.errors import ForkError, StateFileError, invalid
 from bothworlds.files import locked, replacing
 from bothworlds.seeding import checked_seed
 
@@ -238,11 +226,11 @@ class Persistent(Generic[Config]):
         >>> bw.Bandit.from_dict(document).arms
         ('blue', 'green')
         """
-        description = describe(self._policy, f"{self._OWNER}.save")
+        description = state_file.describe(self._policy, f"{self._OWNER}.save")
         with self._quiet:
             self._canonicalise()
             content = {"policy": description, **self._document()}
-        return sealed(self._FORMAT, self._VERSION, content)
+        return state_file.sealed(self._FORMAT, self._VERSION, content)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], *, policy: Config | None = None) -> Self:
@@ -275,7 +263,7 @@ class Persistent(Generic[Config]):
         >>> [other.ask().arm for _ in range(9)] == [bandit.ask().arm for _ in range(9)]
         True
         """
-        return as_text(self.as_dict())
+        return state_file.as_text(self.as_dict())
 
     @classmethod
     def loads(cls, text: str | bytes, *, policy: Config | None = None) -> Self:
@@ -295,10 +283,10 @@ class Persistent(Generic[Config]):
         """
         owner = f"text of {cls._OWNER}.loads"
         if not isinstance(text, str | bytes | bytearray):
-            raise InvalidParameter(must("text", f"{cls._OWNER}.loads", "str or bytes", text))
-        return cls._of(parsed(text, owner), policy, owner)
+            raise invalid("text", f"{cls._OWNER}.loads", "str or bytes", text)
+        return cls._of(state_file.parsed(text, owner), policy, owner)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: state_file.Path) -> None:
         """Write the bandit to a file, from which `load` continues bit for bit.
 
         The file is JSON, complete or not written at all. A file already there is replaced, unless
@@ -332,25 +320,25 @@ class Persistent(Generic[Config]):
             self._write(path)
             return
         with locked(path):
-            found = checksum_in(path)
+            found = state_file.checksum_in(path)
             if found is not None and found != seen:
                 raise StateFileError(
-                    f"The {owner_of(path)} was changed by another process after this bandit "
-                    "last read it, so it was not overwritten; bothworlds.shared lets several "
-                    "processes use a file."
+                    f"The {state_file.owner_of(path)} was changed by another process after this "
+                    "bandit last read it, so it was not overwritten; bothworlds.shared lets "
+                    "several processes use a file."
                 )
             self._write(path)
 
-    def _write(self, path: Path) -> None:
+    def _write(self, path: state_file.Path) -> None:
         """Write the state file, also over another one."""
         with replacing(path) as draft:
             # A path that is refused must leave the state unchanged; normalising it here would not.
             document = self.as_dict()
-            draft.write_bytes(as_text(document).encode())
+            draft.write_bytes(state_file.as_text(document).encode())
         self._seen[os.path.realpath(path)] = document["checksum"]
 
     @classmethod
-    def load(cls, path: Path, *, policy: Config | None = None) -> Self:
+    def load(cls, path: state_file.Path, *, policy: Config | None = None) -> Self:
         """Return the bandit saved at ``path``.
 
         Parameters
@@ -365,23 +353,22 @@ class Persistent(Generic[Config]):
         StateFileError
             If the file is damaged, something else, or of a newer version.
         """
-        document = parsed(pathlib.Path(path).read_bytes(), owner_of(path))
-        bandit = cls._of(document, policy, owner_of(path))
+        document = state_file.parsed(pathlib.Path(path).read_bytes(), state_file.owner_of(path))
+        bandit = cls._of(document, policy, state_file.owner_of(path))
         bandit._seen[os.path.realpath(path)] = document["checksum"]
         return bandit
 
     @classmethod
     def _of(cls, document: object, policy: Config | None, owner: str) -> Self:
         """Return the bandit of a document; ``owner`` names where it comes from."""
-        content = unsealed(document, cls._FORMAT, cls._VERSION, owner)
+        content = state_file.unsealed(document, cls._FORMAT, cls._VERSION, owner)
         description = content.get("policy")
         caller = f"{cls._OWNER}.load"
-        if policy is not None and describe(policy, caller) != description:
-            expected = f"the one that was saved, {description}"
-            raise InvalidParameter(must("policy", caller, expected, policy))
+        if policy is not None and state_file.describe(policy, caller) != description:
+            raise invalid("policy", caller, f"the one that was saved, {description}", policy)
         try:
             if policy is None:
-                policy = recreate(description, cls._CLASSES)
+                policy = state_file.recreate(description, cls._CLASSES)
             return cls._restored(policy, content)
         except (
             ArithmeticError,
@@ -391,4 +378,4 @@ class Persistent(Generic[Config]):
             TypeError,
             ValueError,
         ) as error:
-            raise damaged(owner, in_short(error)) from error
+            raise state_file.damaged(owner, state_file.in_short(error)) from error
