@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.arguments import Arm, checked_bounds, is_name
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import InvalidParameter, invalid
 from bothworlds.logs.jsonl import joined_rows, read_jsonl
 from bothworlds.logs.open_bandit import read_open_bandit
 from bothworlds.logs.parquet import whole_file
@@ -196,7 +196,7 @@ class Reading:
                 rows = rows.where((rows.rounds >= first) & (rows.rounds <= last))
             yield rows
         if self.count == 0:
-            raise InvalidParameter(must("log", self.owner, "one or more decisions", "no row"))
+            raise invalid("log", self.owner, "one or more decisions", "no row")
 
     def _raw(self) -> Iterator[Rows]:
         log = self._log
@@ -208,7 +208,7 @@ class Reading:
             if ending not in READERS:
                 endings = ", ".join([*PARQUET, *READERS])
                 expected = f"a file name ending in one of {endings}"
-                raise InvalidParameter(must("log", self.owner, expected, str(log)))
+                raise invalid("log", self.owner, expected, str(log))
             yield from self._records(READERS[ending](log))
         elif isinstance(log, Mapping) or hasattr(log, "columns"):
             yield from self._table(log)
@@ -216,14 +216,14 @@ class Reading:
             yield from self._records(log)
         else:
             expected = "a path, an iterable of decisions or a table of columns"
-            raise InvalidParameter(must("log", self.owner, expected, log))
+            raise invalid("log", self.owner, expected, log)
 
     def _where(self, number: int) -> str:
         return f"row {number} of {self.title}"
 
     def _refuse(self, rows: Rows, at: int, parameter: str, expected: str, got: object) -> None:
         where = self._where(int(rows.numbers[at]))
-        raise InvalidParameter(must(parameter, where, expected, got))
+        raise invalid(parameter, where, expected, got)
 
     def _refuse_repeated(self, rows: Rows) -> None:
         again = self._seen.first_repeated(rows.rounds)
@@ -253,7 +253,7 @@ class Reading:
             known["extra"] = {**further, **known.get("extra", {})}
         wrong = fault(known)
         if wrong is not None:
-            raise InvalidParameter(must(wrong[0], self._where(number), *wrong[1:]))
+            raise invalid(wrong[0], self._where(number), *wrong[1:])
         return LoggedDecision(**known)
 
     def _rows_of(self, records: list[LoggedDecision], before: int) -> Rows:
@@ -282,31 +282,21 @@ class Reading:
         rounds = np.array([record.round for record in records], np.int64)
         numbers = np.arange(before + 1, before + 1 + len(records))
         return self._told(
-            arms, own, lost, won, rounds, weights, whole, numbers, column, lambda: records
+            Rows(
+                arms, own, lost, won, rounds, weights, whole, numbers, None, column, lambda: records
+            )
         )
 
-    def _told(
-        self,
-        arms: NDArray[np.int64],
-        own: Array,
-        lost: Array,
-        won: Array,
-        rounds: NDArray[np.int64],
-        weights: Array,
-        whole: NDArray[np.bool_],
-        numbers: NDArray[np.int64],
-        column: Callable[[str], Sequence[Any]],
-        rows: Callable[[], Iterable[LoggedDecision]],
-    ) -> Rows:
-        """Return checked rows with losses in [0, 1]."""
+    def _told(self, given: Rows) -> Rows:
+        """Return rows with losses in [0, 1]; ``given`` has rewards as values, losses as logged."""
         low, high = self.bounds
+        lost, won = given.losses, given.values
         with_reward, with_loss = ~np.isnan(won), ~np.isnan(lost)
         if with_reward.any() and with_loss.any():
-            told = [n for n in range(arms.size) if with_reward[n] or with_loss[n]]
+            told = [n for n in range(len(given)) if with_reward[n] or with_loss[n]]
             odd = next(n for n in told if with_reward[n] != with_reward[told[0]])
             kind = "reward" if with_reward[told[0]] else "loss"
-            where = self._where(int(numbers[odd]))
-            raise InvalidParameter(must("answer", where, f"a {kind} as before", "the other"))
+            self._refuse(given, odd, "answer", f"a {kind} as before", "the other")
         rewards = True if with_reward.any() else False if with_loss.any() else None
         values = won if rewards else lost
         with np.errstate(invalid="ignore"):
@@ -315,20 +305,16 @@ class Reading:
             at = int(np.flatnonzero(outside)[0])
             kind = "reward" if rewards else "loss"
             expected = f"a number in [{low:g}, {high:g}], the bounds"
-            where = self._where(int(numbers[at]))
-            raise InvalidParameter(must(kind, where, expected, float(values[at])))
+            self._refuse(given, at, kind, expected, float(values[at]))
         losses = (high - values if rewards else values - low) / (high - low)
-        return Rows(
-            arms, own, losses, values, rounds, weights, whole, numbers, rewards, column, rows
-        )
+        return replace(given, losses=losses, values=values, rewards=rewards)
 
     # --- columns -------------------------------------------------------------------------------
 
     def _table(self, log: Any) -> Iterator[Rows]:
         held = list(log.keys()) if isinstance(log, Mapping) else list(log.columns)
         if "arm" not in held:
-            expected = "a table with the column arm"
-            raise InvalidParameter(must("log", self.owner, expected, sorted(map(str, held))))
+            raise invalid("log", self.owner, "a table with the column arm", sorted(map(str, held)))
         columns = {name: np.asarray(log[name]) for name in held if name != "arms"}
         n = columns["arm"].shape[0]
         shares = columns.pop("probabilities", None)
@@ -337,11 +323,11 @@ class Reading:
             shares.ndim != 2 or listed is None or shares.shape != (n, len(listed))
         ):
             expected = "an array with a row per decision and a column for each of arms"
-            raise InvalidParameter(must("probabilities", self.owner, expected, shares.shape))
+            raise invalid("probabilities", self.owner, expected, shares.shape)
         for name, values in columns.items():
             if values.shape != (n,):
                 expected = f"as long as the column arm, {n} rows"
-                raise InvalidParameter(must(f"column {name}", self.owner, expected, values.shape))
+                raise invalid(f"column {name}", self.owner, expected, values.shape)
         for begin in range(0, n, BLOCK):
             span = slice(begin, begin + BLOCK)
             part = {name: values[span] for name, values in columns.items()}
@@ -360,7 +346,7 @@ class Reading:
             if "arm" not in file.schema_arrow.names:
                 expected = "a table with the column arm"
                 found = sorted(file.schema_arrow.names)
-                raise InvalidParameter(must("log", self.owner, expected, found))
+                raise invalid("log", self.owner, expected, found)
             for batch in file.iter_batches(BLOCK, use_threads=False):
                 yield self._batch(batch, before)
                 before += batch.num_rows
@@ -372,7 +358,7 @@ class Reading:
         if coded.null_count:
             at = int(np.flatnonzero(np.isnan(place.astype(float)))[0])
             where = self._where(before + at + 1)
-            raise InvalidParameter(must("arm", where, "a name or a whole number", None))
+            raise invalid("arm", where, "a name or a whole number", None)
         part: dict[str, Any] = {}
         for name in ("round", "probability", "loss", "reward"):
             if name in held:
@@ -386,8 +372,7 @@ class Reading:
             flat = shares.flatten().to_numpy(zero_copy_only=False)
             if len(inner) != flat.size or int(lengths.sum()) != flat.size:
                 where = f"{self.title}, rows {before + 1} to {before + batch.num_rows}"
-                expected = "lists as long as those of arms"
-                raise InvalidParameter(must("probabilities", where, expected, "others"))
+                raise invalid("probabilities", where, "lists as long as those of arms", "others")
             arms = inner.dictionary.to_pylist()
             weights = np.full((batch.num_rows, len(arms)), np.nan)
             codes = inner.indices.to_numpy(zero_copy_only=False)
@@ -422,7 +407,7 @@ class Reading:
         for arm in [*distinct, *(listed or ())]:
             if not is_name(arm):
                 where = self._where(before + 1)
-                raise InvalidParameter(must("arm", where, "a name or a whole number", arm))
+                raise invalid("arm", where, "a name or a whole number", arm)
         own_numbers = np.array([names.number(arm) for arm in distinct], np.int64)
         arms = own_numbers[place] if size else np.zeros(0, np.int64)
         weights = np.full((size, 0), np.nan)
@@ -442,12 +427,9 @@ class Reading:
                 return np.asarray(part[name]).astype(np.float64)
             except (TypeError, ValueError):
                 where = self._where(before + 1)
-                raise InvalidParameter(must(name, where, "a number", part[name][0])) from None
+                raise invalid(name, where, "a number", part[name][0]) from None
 
         own, lost, won = map(numbers_of, ("probability", "loss", "reward"))
-        self._check(arms, own, lost, won, rounds, weights, whole, numbers)
-        bare = np.isnan(own) & whole
-        own[bare] = weights[bare, arms[bare]]
 
         def rows() -> Iterable[LoggedDecision]:
             for n in range(size):
@@ -460,29 +442,21 @@ class Reading:
                     _given(won[n]), table,
                 )  # fmt: skip
 
-        return self._told(
-            arms, own, lost, won, rounds.astype(np.int64), weights, whole, numbers, column, rows
-        )
+        given = Rows(arms, own, lost, won, rounds, weights, whole, numbers, None, column, rows)
+        self._check(given)
+        bare = np.isnan(own) & whole
+        own[bare] = weights[bare, arms[bare]]
+        return self._told(replace(given, rounds=rounds.astype(np.int64)))
 
-    def _check(
-        self,
-        arms: NDArray[np.int64],
-        own: Array,
-        lost: Array,
-        won: Array,
-        rounds: NDArray[Any],
-        weights: Array,
-        whole: NDArray[np.bool_],
-        numbers: NDArray[np.int64],
-    ) -> None:
+    def _check(self, given: Rows) -> None:
         """Refuse columns with values that a record could not hold, naming the first such row."""
-        n = np.arange(arms.size)
+        own, lost, won, weights = given.probability, given.losses, given.values, given.weights
+        rounds: NDArray[Any] = given.rounds
 
         def refuse(wrong: NDArray[np.bool_], parameter: str, expected: str, got: Any) -> None:
             if wrong.any():
                 at = int(np.flatnonzero(wrong)[0])
-                where = self._where(int(numbers[at]))
-                raise InvalidParameter(must(parameter, where, expected, got(at)))
+                self._refuse(given, at, parameter, expected, got(at))
 
         with np.errstate(invalid="ignore"):
             if rounds.dtype.kind == "f":
@@ -498,8 +472,8 @@ class Reading:
                 )
             both = ~np.isnan(lost) & ~np.isnan(won)
             refuse(both, "loss", "None where there is a reward", lambda at: lost[at])
-            if whole.any():
-                played = weights[n, arms]
+            if given.whole.any():
+                played = weights[np.arange(len(given)), given.arms]
                 total = np.nansum(weights, axis=1)
                 outside = ((weights < 0.0) | (weights > 1.0)).any(axis=1)
                 wrong = outside | ~(played > 0.0) | (np.abs(total - 1.0) > SUM_TOLERANCE)
@@ -507,7 +481,9 @@ class Reading:
                 expected = (
                     "a distribution over the arms, in which the played one has its probability"
                 )
-                refuse(whole & wrong, "probabilities", expected, lambda at: weights[at].tolist())
+                refuse(
+                    given.whole & wrong, "probabilities", expected, lambda at: weights[at].tolist()
+                )
 
 
 def _plain(value: Any) -> Any:
@@ -528,8 +504,7 @@ def _checked_span(between: object, owner: str) -> tuple[int, int] | None:
             return int(first), int(last)
     except (TypeError, ValueError):
         pass
-    expected = "two rounds, the first and the last"
-    raise InvalidParameter(must("between", owner, expected, between))
+    raise invalid("between", owner, "two rounds, the first and the last", between)
 
 
 class _Rounds:
