@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bothworlds.arguments import FloatArray, estimator_name, non_negative
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import invalid
 from bothworlds.theory.arguments import arm_count, gap_vector, horizons
 from bothworlds.theory.competitors import exp3, ucb1
 from bothworlds.theory.upper import (
@@ -116,10 +116,10 @@ def guarantee(
     K = arm_count(n_arms, owner)
     T = horizons(horizon, owner)
     if T.ndim:
-        raise InvalidParameter(must("horizon", owner, "a single number of rounds", horizon))
+        raise invalid("horizon", owner, "a single number of rounds", horizon)
     D = None if gaps is None else gap_vector(gaps, owner, unique=False)
     if D is not None and D.size != K:
-        raise InvalidParameter(must("gaps", owner, f"a vector of n_arms = {K} gaps", gaps))
+        raise invalid("gaps", owner, f"a vector of n_arms = {K} gaps", gaps)
     asked = _Question(K, float(T), D, non_negative("corruption", corruption, owner))
 
     from bothworlds.policies import Sparring
@@ -130,38 +130,22 @@ def guarantee(
 
 def _alone(policy: object, asked: _Question) -> Guarantee:
     """Answer for a policy that plays one arm a round."""
-    from bothworlds.policies import (
-        HTINF,
-        LBINFV,
-        UCB1,
-        AdaTINF,
-        Exp3,
-        Floor,
-        Policy,
-        Restarted,
-        TsallisINF,
-    )
+    from bothworlds import policies
 
-    if type(policy) is TsallisINF:
-        return _tsallis_inf(policy, asked)
-    if type(policy) is Exp3:
-        value = exp3(asked.n_arms, asked.horizon)
-        return _best([(value, "Bubeck and Cesa-Bianchi 2012, Theorem 3.1", _ANY)])
-    if type(policy) is UCB1:
-        return _ucb1(policy, asked)
-    if type(policy) is LBINFV:
-        return _lbinfv(policy, asked)
-    if type(policy) is HTINF:
-        return _htinf(policy, asked)
-    if type(policy) is AdaTINF:
-        order = "order scale K^(1 - 1/a) T^(1/a) for losses of finite a-th moment, a not known"
-        return Guarantee(None, _HEAVY, f"{order}; against adversaries only, no constant")
-    if type(policy) is Restarted:
-        return _restarted(policy, asked)
-    if type(policy) is Floor:
-        return _floor(policy, asked)
+    answers: dict[type, Callable[[Any, _Question], Guarantee]] = {
+        policies.TsallisINF: _tsallis_inf,
+        policies.Exp3: _exp3,
+        policies.UCB1: _ucb1,
+        policies.LBINFV: _lbinfv,
+        policies.HTINF: _htinf,
+        policies.AdaTINF: _adatinf,
+        policies.Restarted: _restarted,
+        policies.Floor: _floor,
+    }
+    if type(policy) in answers:
+        return answers[type(policy)](policy, asked)
     name = type(policy).__name__
-    reason = policy.traits.unproved if isinstance(policy, Policy) else ""
+    reason = policy.traits.unproved if isinstance(policy, policies.Policy) else ""
     return _none(reason or f"no result of the article covers the policy {name}")
 
 
@@ -204,6 +188,16 @@ def _none(reason: str) -> Guarantee:
 def _best(results: list[tuple[float, str, str]]) -> Guarantee:
     value, theorem, reason = min(results)
     return Guarantee(float(value), theorem, reason)
+
+
+def _exp3(policy: object, asked: _Question) -> Guarantee:
+    value = exp3(asked.n_arms, asked.horizon)
+    return _best([(value, "Bubeck and Cesa-Bianchi 2012, Theorem 3.1", _ANY)])
+
+
+def _adatinf(policy: object, asked: _Question) -> Guarantee:
+    order = "order scale K^(1 - 1/a) T^(1/a) for losses of finite a-th moment, a not known"
+    return Guarantee(None, _HEAVY, f"{order}; against adversaries only, no constant")
 
 
 def _ucb1(policy: UCB1, asked: _Question) -> Guarantee:
