@@ -28,6 +28,7 @@ PARTS = {
     "numba.core.codegen:JITCodeLibrary._optimize_final_module": "overridden: optimised once",
     "numba.core.codegen:JITCodeLibrary._finalize_final_module": "overridden: no machine code",
     "numba.core.codegen:JITCodeLibrary._finalize_dynamic_globals": "the rest of finalising",
+    "numba.core.codegen:JITCodeLibrary._get_module_for_linking": "overridden: no copy of a part",
     "numba.core.codegen:JITCodeLibrary._ensure_finalized": "a part is complete before it is kept",
     "numba.core.codegen:JITCodeLibrary.enable_object_caching": "machine code is kept on disk",
     "numba.core.codegen:JITCodeLibrary.get_pointer_to_function": "the address of machine code",
@@ -47,6 +48,10 @@ PARTS = {
     "numba.core.untyped_passes:DeadBranchPrune": "replaced",
     "numba.core.typed_passes:NopythonTypeInference": "extended: types of operators are remembered",
     "numba.core.lowering:Lower.lower_binop": "extended: known signatures are used",
+    "numba.core.lowering:Lower.alloca_lltype": "overridden: no sizes for a debugger",
+    "numba.core.lowering:Lower.storevar": "extended: no sizes for a debugger",
+    "numba.core.untyped_passes:IRProcessing": "left out: later passes do the same",
+    "llvmlite.binding.ffi:lib._lock._cblist": "set aside: calls of LLVM are not timed",
     # lanes/code_cache.py: a cache of machine code that never stops a process.
     "numba.core.caching:FunctionCache._load_overload": "code on disk is loaded without a refresh",
     "numba.core.caching:FunctionCache._save_overload": "code is kept if it can be",

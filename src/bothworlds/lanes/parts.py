@@ -38,6 +38,13 @@ class Part(JITCodeLibrary):  # type: ignore[misc]
         self._finalize_dynamic_globals()
         self._finalized = True
 
+    def _get_module_for_linking(self) -> Any:
+        # As Numba has it, but without a copy: nothing else uses this module.
+        for each in self._final_module.functions:
+            if not each.is_declaration and each.linkage == llvm.Linkage.external:
+                each.linkage = "linkonce_odr"
+        return self._final_module
+
 
 class Whole(JITCodeLibrary):  # type: ignore[misc]
     """The machine code of a function with its parts, optimised once.

@@ -3,16 +3,20 @@
 About half of the time that a kernel takes to compile is Python's: Numba works out types, rewrites
 and checks.  Here it works out the type of an operator once, not wherever the operator stands; it
 does not compile what is done where an argument is None and that one is not; and passes that concern
-what no kernel has (closures, array expressions, threads) are left out.
+what no kernel has (closures, array expressions, threads) are left out, as are the sizes that only a
+debugger needs.
 
 What is compiled is the same function of IEEE arithmetic either way.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
-from numba.core import errors, ir, lowering, typed_passes, types, untyped_passes
+from llvmlite.binding import ffi
+from numba.core import cgutils, errors, ir, lowering, typed_passes, types, untyped_passes
 from numba.core.analysis import dead_branch_prune
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
@@ -22,6 +26,7 @@ from bothworlds.lanes.types import LANES, is_wide
 CACHE_LINE = 64
 
 UNNEEDED = (
+    untyped_passes.IRProcessing,
     untyped_passes.WithLifting,
     untyped_passes.RewriteSemanticConstants,
     untyped_passes.InlineClosureLikes,
@@ -131,6 +136,14 @@ class Lowering(lowering.Lower):  # type: ignore[misc]
             # It is as before; without some other attribute llvmlite writes none.
             self.function.attributes.add("uwtable")
 
+    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+        """Reserve memory for a variable, without its size for a debugger."""
+        return cgutils.alloca_once(self.builder, lltype, name=name, zfill=False)
+
+    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
+        """Store a variable, also an argument without its size for a debugger."""
+        super().storevar(value, name)
+
     def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
         """Lower an operator: by its signature, which is known, where no operand is."""
         context, builder = self.context, self.builder
@@ -159,6 +172,20 @@ class _Still:
 
     def refresh(self) -> None:
         """Do nothing."""
+
+
+@contextlib.contextmanager
+def _untimed_calls() -> Iterator[None]:
+    """Keep Numba from timing every call of LLVM, which takes a tenth of the time of compiling."""
+    lock: Any = getattr(ffi.lib, "_lock", None)
+    timed = getattr(lock, "_cblist", None)
+    if timed is not None:
+        lock._cblist = []
+    try:
+        yield
+    finally:
+        if timed is not None:
+            lock._cblist = timed
 
 
 class _Passes(PassManager):  # type: ignore[misc]
@@ -193,7 +220,8 @@ class Shortened(CompilerBase):  # type: ignore[misc]
         # Numba lets one thread compile at a time.
         Shortened._running += 1
         try:
-            return super()._compile_core()
+            with _untimed_calls():
+                return super()._compile_core()
         finally:
             Shortened._running -= 1
 
