@@ -14,12 +14,21 @@ import functools
 import gc
 import os
 import random
+import shutil
 import sys
+import time
 from pathlib import Path
 
 # A worker per core runs tests; threads of BLAS would only spin in each other's way. Set before
 # anything imports NumPy, and inherited by the processes that tests start.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Clones with the same kernels share their machine code. Inherited as well.
+CODE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bothworlds" / "tests"
+os.environ.setdefault("NUMBA_CACHE_DIR", str(CODE))
+
+KEPT = 8
+"""Folders of machine code that are kept, each up to 300 MB: those tested last."""
 
 ROOT = Path(__file__).parent
 
@@ -126,6 +135,22 @@ def pytest_addoption(parser):
     """Add the option."""
     parser.addoption("--core", action="store_true", help="leave out what needs an extra")
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run in a random order")
+
+
+def pytest_sessionstart(session):
+    """Remove the machine code of all but the latest sources that were tested."""
+    if hasattr(session.config, "workerinput") or os.environ["NUMBA_CACHE_DIR"] != str(CODE):
+        return
+    from bothworlds import sources
+
+    own = sources.digest(*sources.KERNELS).hex()[:16]
+    for folder in CODE.glob(f"bothworlds-{own}-*"):
+        os.utime(folder)
+    package = sorted(CODE.glob("bothworlds-*"), key=os.path.getmtime)
+    # Kernels of tests are kept by the place of their file, some in a folder of one run.
+    others = [each for each in CODE.glob("*_*") if time.time() - each.stat().st_mtime > 86_400]
+    for folder in package[:-KEPT] + others:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -60,6 +60,7 @@ def module(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     # Code is kept next to its module, whatever NUMBA_CACHE_DIR names for the other kernels.
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
 
     def load():
         sys.modules.pop("kernel_of_a_test", None)
@@ -200,11 +201,35 @@ def test_a_folder_that_can_only_be_read_is_read(module, tmp_path):
     assert "Permission denied" in sentence
 
 
+def copied(folder):
+    """Return a copy of the package in a folder, without byte code and machine code."""
+    package = Path(bothworlds.__file__).parent
+    ignored = shutil.ignore_patterns("__pycache__", "*.nb?")
+    return Path(shutil.copytree(package, folder / "bothworlds", ignore=ignored))
+
+
+@pytest.mark.processes
+def test_copies_of_the_package_share_code_if_their_kernels_are_the_same(tmp_path):
+    script = """
+from bothworlds.policies.late import mark
+print(mark(0), sum(mark.stats.cache_hits.values()), mark.__code__.co_filename)
+"""
+    copies = [copied(tmp_path / name) for name in ("one", "other", "edited")]
+    edited = copies[-1] / "policies" / "late.py"
+    edited.write_text(edited.read_text().replace("1 << ((index", "2 << ((index"))
+    found = []
+    for copy in copies:
+        folder, named = str(copy.parent), str(tmp_path / "named")
+        printed = python(script, PYTHONPATH=folder, NUMBA_CACHE_DIR=named).split()
+        assert printed.pop().startswith(folder)
+        found.append([int(word) for word in printed])
+    # The second finds the code of the first; the third has another kernel and compiles it.
+    assert found == [[128, 0], [128, 1], [256, 0]]
+
+
 @pytest.mark.processes
 def test_a_bandit_runs_from_a_package_that_cannot_be_written(tmp_path):
-    copy = tmp_path / "bothworlds"
-    package = Path(bothworlds.__file__).parent
-    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "*.nb?"))
+    copy = copied(tmp_path)
     script = """
 import sys, warnings
 with warnings.catch_warnings(record=True) as caught:

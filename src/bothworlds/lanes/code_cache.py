@@ -1,12 +1,14 @@
 """Cache of machine code on disk, which never stops a process.
 
-Numba's cache, with five differences:
+Numba's cache, with six differences:
 
 - A function's code is looked for when it is first called, not when its module is imported.
 - Every file ends with a checksum. A damaged or truncated file counts as absent; what was in it
   is compiled again and replaces it.
 - Code found on disk is loaded without Numba's compiler, which takes longer to start than the
   code to load.
+- In the folder that NUMBA_CACHE_DIR names, copies of this package share code if their kernels are
+  the same, wherever they are installed.
 - A folder that can be read and not written is used for what it holds.
 - Where nothing can be written, code stays in memory, and one warning per process reports it.
 """
@@ -22,6 +24,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numba
 from numba.core import config
 from numba.core.caching import (
     CompileResultCacheImpl,
@@ -32,6 +35,7 @@ from numba.core.caching import (
 )
 from numba.core.runtime import rtsys
 
+from bothworlds import sources
 from bothworlds.errors import CacheWarning
 from bothworlds.lanes import parts
 
@@ -93,7 +97,18 @@ def _readable(locator: Any) -> Any:
 
 
 class _NamedFolder(UserProvidedCacheLocator):  # type: ignore[misc]
-    """The folder that NUMBA_CACHE_DIR names."""
+    """The folder that NUMBA_CACHE_DIR names, shared by all copies of the same sources."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)
+        path = pathlib.Path(py_file)
+        if path.is_relative_to(sources.PACKAGE):
+            # Copies that differ have folders of their own, else each would replace the other's.
+            content = sources.digest(*sources.KERNELS).hex()[:16]
+            room = path.parent.relative_to(sources.PACKAGE)
+            self._cache_path = os.path.join(
+                config.CACHE_DIR, f"bothworlds-{content}-{numba.__version__}", room
+            )
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
