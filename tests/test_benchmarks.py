@@ -119,15 +119,17 @@ def test_replicas_that_sum_have_at_most_twice_the_regret_of_one(estimator):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", replicas.IN_ORDER, ids=repr)
-def test_replicas_that_continue_one_fold_have_at_most_twice_the_regret_of_one(policy):
+def test_replicas_that_continue_one_fold_have_at_most_twice_the_regret_of_one(monkeypatch, policy):
+    # A wide gap is learned soon: 400 rounds tell as much as 1,000 with half of it.
+    monkeypatch.setattr(replicas, "ORDERED_GAP", 0.5)
     runs = 300
-    one = replicas.regrets_in_order(policy, 1, 0.0, 1_000, runs)
-    four = replicas.regrets_in_order(policy, 4, 0.01, 250, runs)
+    one = replicas.regrets_in_order(policy, 1, 0.0, 400, runs)
+    four = replicas.regrets_in_order(policy, 4, 0.01, 100, runs)
     error = np.hypot(2.0 * np.std(one), np.std(four)) / np.sqrt(runs)
     assert np.mean(four) + 4.0 * error < 2.0 * np.mean(one)
     # Replicas that commit nothing learn nothing, and lose more than that.
-    blind = replicas.regrets_in_order(policy, 4, 1.0, 250, 20)
-    assert np.mean(blind) > np.mean(four) + 4.0 * error
+    blind = replicas.regrets_in_order(policy, 4, 1.0, 100, 20)
+    assert np.mean(blind) > 2.0 * np.mean(one) + 4.0 * error
 
 
 def test_the_service_is_judged_beside_the_empty_endpoint():
