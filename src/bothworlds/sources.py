@@ -23,7 +23,7 @@ SIMULATED = ("lanes", "omd", "policies", "environments", "engine")
 
 KERNELS = (
     *SIMULATED, "evidence", "bandit/standing.py", "serve/domain/advised.py",
-    "serve/domain/draws.py", "serve/domain/sums.py",
+    "serve/domain/draws.py", "serve/domain/sums.py", "theory/exact.py",
 )  # fmt: skip
 """Rooms and files that hold compiled code."""
 

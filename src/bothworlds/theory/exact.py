@@ -20,12 +20,13 @@ import math
 from typing import Any
 
 import numpy as np
+from numba.core import types
 from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import count
 from bothworlds.errors import invalid
-from bothworlds.lanes import wrap
-from bothworlds.lanes.kernels import GENERATOR, ROUND, unpack
+from bothworlds.lanes.jit import jit, placed_code
+from bothworlds.lanes.kernels import CHOOSE_ONE, GENERATOR, ROUND, UPDATE_ONE, calling, unpack
 from bothworlds.lanes.random import WORDS
 from bothworlds.policies.base import Policy
 from bothworlds.policies.packed import pack
@@ -50,17 +51,29 @@ SEARCHED, GOLDEN = 4096, (math.sqrt(5.0) - 1.0) / 2.0
 
 Floats = NDArray[np.float64]
 
-# What `_spread` calls by these names is filled in by `wrap.bound`.
-choose: Any = None
-update: Any = None
-weights: Any = None
+FILL_ONE = types.void(types.float64[::1], types.float64[::1])
+
+choose_at = calling(lambda lanes: CHOOSE_ONE)
+update_at = calling(lambda lanes: UPDATE_ONE)
+fill_at = calling(lambda lanes: FILL_ONE)
 
 
+@jit
 def _spread(
-    states: Any, chances: Any, means: Any, orders: Any, draws: Any, children: Any, born: Any
+    choose: int,
+    update: int,
+    weights: int,
+    states: Any,
+    chances: Any,
+    means: Any,
+    orders: Any,
+    draws: Any,
+    children: Any,
+    born: Any,
 ) -> Any:
     """Play one round of every history and write all its continuations.
 
+    The first three are addresses of a policy's machine code: one function serves all policies.
     Return the expected loss of the round and the number of continuations; -1 where a kernel
     returned none of the arms it gives a probability to.
     """
@@ -74,9 +87,9 @@ def _spread(
         state[ROUND] += 1.0
         trial = state.copy()
         k, t, C, S, G = unpack(trial)
-        arm = choose(k, t, C, S, G, 0.5 * draws)
+        arm = choose_at(choose, (k, t, C, S, G, 0.5 * draws))
         if draws:
-            weights(trial, w)
+            fill_at(weights, (trial, w))
             for a in range(K):
                 number[a] = -1.0
             for order in orders:
@@ -87,7 +100,7 @@ def _spread(
                     if number[a] < 0.0 and w[a] > NEGLIGIBLE:
                         trial = state.copy()
                         k, t, C, S, G = unpack(trial)
-                        if choose(k, t, C, S, G, u) == a:
+                        if choose_at(choose, (k, t, C, S, G, u)) == a:
                             number[a] = u
             # A policy around another one may draw in several intervals.
             for j in range(1, SEARCHED):
@@ -96,7 +109,7 @@ def _spread(
                     break
                 trial = state.copy()
                 k, t, C, S, G = unpack(trial)
-                arm = choose(k, t, C, S, G, u)
+                arm = choose_at(choose, (k, t, C, S, G, u))
                 if number[arm] < 0.0:
                     number[arm] = u
             if (number[w > NEGLIGIBLE] < 0.0).any():
@@ -116,8 +129,8 @@ def _spread(
                     child = children[n]
                     child[:] = state
                     k, t, C, S, G = unpack(child)
-                    choose(k, t, C, S, G, number[a])
-                    update(k, t, C, S, G, a, 1.0 / w[a], loss)
+                    choose_at(choose, (k, t, C, S, G, number[a]))
+                    update_at(update, (k, t, C, S, G, a, 1.0 / w[a], loss))
                     # The same generator for all, so that equal states can be merged.
                     child[GENERATOR : GENERATOR + WORDS] = state[GENERATOR : GENERATOR + WORDS]
                     born[n] = chances[i] * chance
@@ -181,9 +194,9 @@ def _enumerated(policy: Policy, mu: Floats, T: int, drawing: bool) -> Floats:
     """Return the expected loss of every round, by continuing all histories."""
     program = policy.program(mu.size)
     kernels = program.kernels
-    spread = wrap.bound(
-        _spread, choose=kernels.choose, update=kernels.update, weights=kernels.weights
-    )
+    choose, _ = placed_code(kernels.choose, CHOOSE_ONE)
+    update, _ = placed_code(kernels.update, UPDATE_ONE)
+    weights, _ = placed_code(kernels.weights, FILL_ONE) if drawing else (0, None)
     # A second number, which `AllWorlds` takes from the generator, is near 1: it explores nothing.
     words = np.full(WORDS, -1, dtype=np.int64)
     first = pack(policy, mu.size, words, program)[None, :]
@@ -193,7 +206,9 @@ def _enumerated(policy: Policy, mu: Floats, T: int, drawing: bool) -> Floats:
     def explore(states: Floats, chances: Floats, t: int) -> None:
         room = len(states) * 2 * mu.size if t + 1 < T else 0
         children, born = np.empty((room, states.shape[1])), np.empty(room)
-        loss, n = spread(states, chances, mu, orders, drawing, children, born)
+        loss, n = _spread(
+            choose, update, weights, states, chances, mu, orders, drawing, children, born
+        )
         if n < 0:
             expected = "one that draws an arm with one random number"
             raise invalid("policy", "exact_regret", expected, policy)
