@@ -1,5 +1,6 @@
 """`bw.simulate`: the same bits however it runs, and the same mathematics as one bandit."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -129,14 +130,20 @@ def packed(policy, n_arms, words):
     return F, HEAD + parameters.size
 
 
-def replay(policy, world, name, seed, repetition, horizon):
-    """Play one repetition through the single-bandit entries; return regret after every round."""
-    kernel = world.kernel()
+@functools.cache
+def losing(kernel):
+    """Return a function of one round around an environment's kernel, compiled once."""
 
     @numba.njit
     def loss_once(K, t, C, E, G, arm):
         return kernel(K, t, pointer(C), pointer(E), pointer(G), uniform(G, 0.0), arm)
 
+    return loss_once
+
+
+def replay(policy, world, name, seed, repetition, horizon):
+    """Play one repetition through the single-bandit entries; return regret after every round."""
+    loss_once = losing(world.kernel())
     label = repr(world)
     F, row = packed(policy, world.n_arms, stream_words(seed, label, name, repetition))
     C = world.parameters()
@@ -175,12 +182,7 @@ def test_engine_and_single_bandit_walk_the_same_path(name, n_arms, monkeypatch):
 def test_a_simulated_path_is_that_of_a_bandit_fed_the_same_draws():
     name, world, horizon = "TsallisINF()", bw.environments.Stochastic.gap(6, 0.125), 10_000
     result = run([bw.TsallisINF()], world, horizon, 1)
-    kernel = world.kernel()
-
-    @numba.njit
-    def loss_once(K, t, C, E, G, arm):
-        return kernel(K, t, pointer(C), pointer(E), pointer(G), uniform(G, 0.0), arm)
-
+    loss_once = losing(world.kernel())
     bandit = bw.Bandit(bw.TsallisINF(), arms=6, seed=0)
     bandit._core.F[GENERATOR : GENERATOR + WORDS] = stream_words(5, repr(world), name, 0).view(
         float
