@@ -20,7 +20,7 @@ from bothworlds.serve.store.sqlite import SqliteWriter
 
 ME = Service.LOCAL
 POINTS = {
-    "before_write": "_put_state",
+    "before_write": "put_states",
     "in_write": "_insert_feedback",
     "after_write": "_post",
     "in_the_log": "_insert_decisions",

@@ -87,14 +87,14 @@ class Failpoints:
 
 def split():
     """Write states in a transaction of their own."""
-    put = Writer._put_state
+    put = Writer.put_states
 
-    def put_late(self, row):
+    def put_late(self, rows):
         self.execute("COMMIT")
         self.execute(self.begin)
-        put(self, row)
+        put(self, rows)
 
-    Writer._put_state = put_late
+    Writer.put_states = put_late
 
 
 def main(store):

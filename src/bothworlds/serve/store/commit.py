@@ -62,7 +62,7 @@ LOG_SECONDS = 0.1
 Every statement makes the thread ask for the interpreter, which the event loop gives back and takes
 for each request: it wakes up dozens of times before it gets it. Batches of half this size doubled
 the CPU time of the log."""
-LOG_LONGEST = 1.0
+LOG_LONGEST = 2.0
 """How long it waits at most for others of its experiment, where they are cheaper together."""
 FEW_LOG_ROWS = 128
 """Rows of the log that are too few to be worth a longer wait."""
@@ -383,6 +383,7 @@ class Committer:
             self._ordered = len(rows)
             # So that the next time there are as many of each as are worth waiting for.
             wanted = self.writer.together * len({row[0] for row in rows})
+            wanted = min(wanted, self.log_limit // 2)
             longest = LOG_LONGEST if len(rows) >= FEW_LOG_ROWS else LOG_SECONDS
             wait = self._log_wait * wanted / len(rows)
             self._log_wait = max(LOG_SECONDS, min(longest, wait))

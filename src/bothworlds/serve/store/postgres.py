@@ -346,13 +346,19 @@ class PostgresWriter(Writer):
         self._committed_at = time.time()
         return outcome
 
-    def _put_state(self, row: StateRow) -> None:
-        super()._put_state(row)
-        place = row.experiment, row.epoch
-        if not row.segment and row.sums.learned > GROWTH * self._announced.get(place, 0):
+    def put_states(self, rows: Sequence[StateRow]) -> None:
+        """Write states of this replica; announce those that have grown by much."""
+        super().put_states(rows)
+        grown = {
+            (row.experiment, row.epoch): row.sums.learned
+            for row in rows
+            if not row.segment
+            and row.sums.learned > GROWTH * self._announced.get((row.experiment, row.epoch), 0)
+        }
+        if grown:
             # If the commit fails, other replicas read the state with their next poll.
-            self._announced[place] = row.sums.learned
-            self.execute("SELECT pg_notify(?, ?)", (CHANNEL, str(row.shard)))
+            self._announced |= grown
+            self.execute("SELECT pg_notify(?, ?)", (CHANNEL, str(self.replica.shard)))
 
     def _insert_new(self, rows: list[FeedbackRow]) -> Rows:
         # An array for each column: a row costs a quarter of what it does with values of its own,

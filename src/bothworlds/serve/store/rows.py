@@ -21,6 +21,11 @@ CLOCK_LIMIT = 5.0
 class Cursor(Protocol):
     """Result of a statement, as every driver has it."""
 
+    @property
+    def rowcount(self) -> int:
+        """How many rows it wrote."""
+        ...
+
     def fetchall(self) -> list[Any]:
         """Return all rows."""
         ...
@@ -261,7 +266,7 @@ class Configuration:
     token_keys: tuple[TokenKeyRow, ...]
     experiments: tuple[ExperimentRow, ...]
     incarnations: tuple[IncarnationRow, ...]
-    seals: dict[tuple[int, int, int], bytes]
+    seals: dict[bytes, bytes]
     folds: dict[tuple[int, int], FoldRow]
     segments: Segments
 

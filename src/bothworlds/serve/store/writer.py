@@ -56,12 +56,21 @@ T = TypeVar("T")
 
 HOUR = 3600.0
 
-SIZES = (1024, 256, 64)
-"""Numbers of rows per insert statement; a smaller rest has a statement of its own."""
+SIZES, SMALL = (1024, 256, 64), 8
+"""Numbers of rows per statement; of a smaller rest, multiples of the last and what is then left.
+A statement of a new length is compiled, which costs more than to run it."""
 KEY = "experiment, epoch, segment, shard"
 """Columns of the key of the table ``state``."""
 STATES = f"SELECT {KEY}, version, {STATE} FROM state"
 """Query for rows that `StateRow.read` reads."""
+NEXT_STATES = (
+    "UPDATE state SET version = state.version + 1, "
+    + ", ".join(f"{name} = given.column{n}" for n, name in enumerate(STATE.split(", "), 6))
+    + " FROM (VALUES {}) AS given WHERE state.experiment = given.column1 AND "
+    "state.epoch = given.column2 AND state.segment = given.column3 AND "
+    "state.shard = given.column4 AND state.version = given.column5"
+)
+"""Statement that writes rows as their next versions, if they have the versions given."""
 Settle = Callable[[list[FeedbackRow], Living], list[StateRow]]
 """From the feedback that is new, and the living segments of the batch, to the states of this
 replica that change, versions unchanged."""
@@ -490,31 +499,6 @@ class Writer(Connection, ABC):
         )
         return Claimed(*found[0])
 
-    def _put_state(self, row: StateRow) -> None:
-        """Write this replica's state of an experiment and epoch as its next version."""
-        numbers = (
-            as_bytes(row.sums.sums), as_bytes(row.sums.told), as_bytes(row.sums.lost),
-            _packed(row.decided.by_arm), row.sums.learned, row.decided.rounds, row.sums.newest,
-            row.used_at,
-        )  # fmt: skip
-        if row.version == 0:
-            made = self.rows(
-                f"INSERT INTO state ({KEY}, version, {STATE}) "
-                "VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT DO NOTHING RETURNING version",
-                (*row.key, row.shard, *numbers),
-            )
-        else:
-            made = self.rows(
-                "UPDATE state SET version = version + 1, sums = ?, told = ?, lost = ?, "
-                "decided = ?, learned = ?, rounds = ?, newest = ?, used_at = ? "
-                "WHERE experiment = ? AND epoch = ? AND segment = ? AND shard = ? AND version = ? "
-                "RETURNING version",
-                (*numbers, *row.key, row.shard, row.version),
-            )
-        if not made:
-            raise Conflict(CONFLICT)
-
     def own_states(self) -> list[StateRow]:
         """Return this replica's states."""
         shard = None
@@ -542,7 +526,8 @@ class Writer(Connection, ABC):
                 for row in rows:
                     counts = counts.plus(row.decided)
                     sums.newest = max(sums.newest, row.sums.newest)
-                self._put_state(StateRow(*key, self.replica.shard, 0, sums, counts, used_at))
+                row = StateRow(*key, self.replica.shard, 0, sums, counts, used_at)
+                self.put_states([row])
 
     def judge(self, experiment: int, ids: Iterable[bytes], status: str) -> list[FeedbackRow]:
         """Take feedback out of quarantine; return its rows."""
@@ -557,10 +542,22 @@ class Writer(Connection, ABC):
                 taken.append(FeedbackRow(*r))
         return taken
 
-    def put_states(self, rows: Iterable[StateRow]) -> None:
-        """Write states of this replica; for a transaction, after which their versions are next."""
-        for row in _put_counts(self, rows):
-            self._put_state(row)
+    def put_states(self, rows: Sequence[StateRow]) -> None:
+        """Write states of this replica; for a transaction, after which their versions are next.
+
+        One statement for many states, which returns no rows: the thread waits for the interpreter
+        after every statement, and after every row that SQLite returns.
+        """
+        first = [_columns(row, 1) for row in rows if not row.version]
+        next_ones = [_columns(row, row.version) for row in rows if row.version]
+        written = 0
+        for places, values in at_once(first):
+            sql = f"INSERT INTO state ({KEY}, version, {STATE}) VALUES {places} "
+            written += self.execute(sql + "ON CONFLICT DO NOTHING", values).rowcount
+        for places, values in at_once(next_ones):
+            written += self.execute(NEXT_STATES.format(places), values).rowcount
+        if written < len(rows):
+            raise Conflict(CONFLICT)
 
     def put_swept(self, experiment: int, upto: bytes) -> None:
         """Remember up to where missing feedback was looked for."""
@@ -611,34 +608,6 @@ def insert_rows(writer: Writer, table: str, columns: str, rows: Sequence[Sequenc
     for places, values in at_once(rows):
         sql = f"INSERT INTO {table} ({columns}) VALUES {places} ON CONFLICT DO NOTHING"
         writer.execute(sql, values)
-
-
-def _put_counts(writer: Writer, rows: Iterable[StateRow]) -> list[StateRow]:
-    """Write states that differ in their counts alone as their next versions; return the others.
-
-    Decisions of many experiments change little of many states: one statement for all of them.
-    """
-    given, others, made = [], [], 0
-    for row in rows:
-        if row.counted:
-            numbers = _packed(row.decided.by_arm), row.decided.rounds, row.used_at
-            given.append((*row.key, row.shard, row.version, *numbers))
-        else:
-            others.append(row)
-    for places, values in at_once(given):
-        made += len(
-            writer.rows(
-                "UPDATE state SET version = state.version + 1, decided = given.column6, "
-                f"rounds = given.column7, used_at = given.column8 FROM (VALUES {places}) AS given "
-                "WHERE state.experiment = given.column1 AND state.epoch = given.column2 AND "
-                "state.segment = given.column3 AND state.shard = given.column4 AND "
-                "state.version = given.column5 RETURNING 1",
-                values,
-            )
-        )
-    if made < len(given):
-        raise Conflict(CONFLICT)
-    return others
 
 
 def compacted(
@@ -720,8 +689,14 @@ def as_bytes(values: Units) -> bytes:
     return values.astype("<i8").tobytes()
 
 
-def _packed(counts: list[int]) -> bytes:
-    return struct.pack(f"<{len(counts)}q", *counts)
+def _columns(row: StateRow, version: int) -> tuple[Any, ...]:
+    """Return a state as the values of `KEY`, the version and `STATE`."""
+    sums, counts = row.sums, row.decided
+    return (
+        *row.key, row.shard, version, as_bytes(sums.sums), as_bytes(sums.told),
+        as_bytes(sums.lost), struct.pack(f"<{len(counts.by_arm)}q", *counts.by_arm),
+        sums.learned, counts.rounds, sums.newest, row.used_at,
+    )  # fmt: skip
 
 
 def at_once(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
@@ -735,12 +710,12 @@ def at_once(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
     >>> list(at_once([(1, "a"), (2, "b"), (3, "c")]))
     [('(?, ?), (?, ?), (?, ?)', [1, 'a', 2, 'b', 3, 'c'])]
     >>> [len(values) for _, values in at_once([(1,)] * 330)]
-    [256, 64, 10]
+    [256, 64, 8, 2]
     """
     at = 0
     while at < len(rows):
         left = len(rows) - at
-        size = next((each for each in SIZES if each <= left), left)
+        size = next((each for each in SIZES if each <= left), left - left % SMALL or left)
         one = f"({', '.join('?' * len(rows[at]))})"
         yield ", ".join([one] * size), [value for row in rows[at : at + size] for value in row]
         at += size
