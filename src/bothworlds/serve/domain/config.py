@@ -7,6 +7,7 @@ is a field here, and the code that obeys it.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -275,9 +276,9 @@ class Config(ExperimentSettings, frozen=True, dict=True):
         A setting that is newer than the document has its default. Limits are not checked: they may
         have become stricter since.
         """
-        known = {name: document[name] for name in cls.__struct_fields__ if name in document}
-        pairs = {"bounds": document["bounds"], "experts": document.get("experts", ())}
-        return cls(**{**known, **{name: tuple(value) for name, value in pairs.items()}})
+        rules = _shared(json.dumps({**document, "description": ""}, sort_keys=True))
+        description = document.get("description")
+        return msgspec.structs.replace(rules, description=description) if description else rules
 
     def changed(self, changes: Mapping[str, Any]) -> Config:
         """Return the configuration with some changes.
@@ -298,6 +299,18 @@ class Config(ExperimentSettings, frozen=True, dict=True):
         if self.default_loss is None:
             return None
         return loss_within(self.bounds, None, self.default_loss)
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared(text: str) -> Config:
+    """Return the settings of a document, one object for all experiments that have the same.
+
+    Every decision reads them: what a thousand experiments share stays in the processor's caches.
+    """
+    document = json.loads(text)
+    known = {name: document[name] for name in Config.__struct_fields__ if name in document}
+    pairs = {"bounds": document["bounds"], "experts": document.get("experts", ())}
+    return Config(**{**known, **{name: tuple(value) for name, value in pairs.items()}})
 
 
 def checked(spec: NewExperiment) -> tuple[Config, tuple[Arm, ...]]:

@@ -14,7 +14,7 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.advised import Advice
 from bothworlds.serve.domain.answers import Decided, Principal, Replayed
 from bothworlds.serve.domain.draws import Lineup
-from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.experiment import MODE_NUMBERS, Experiment
 from bothworlds.serve.domain.replicas import Replicas
 from bothworlds.serve.domain.rules import check_name, check_request_key, check_unit
 from bothworlds.serve.domain.segments import Segment
@@ -150,12 +150,12 @@ class Deciding:
         segment: str | None = None,
     ) -> Decided | None:
         """Decide without a unit; None if something must be written first."""
-        experiment = self._by_name.get((who.tenant, name))
+        experiment = self._by_name[who.tenant].get(name)
         if experiment is None or who.experiment is not None:
             experiment = self._find(who, name)
         if self._state.closing or self._state.lost is not None:
             self._state.check_open()
-        if experiment.config.log != "after":
+        if experiment.rules.log != "after":
             return None
         part = None
         if segment is not None:
@@ -270,7 +270,7 @@ class Deciding:
             weights = advisers.weights() if advisers and mode != "pinned" else None
         decided = Decided(
             keyring.sign(raw), arm.name, min(1.0, 1.0 / drawn.inverse_p), number, mode,  # type: ignore[arg-type]
-            records.made_at(id) + experiment.config.feedback_window, arm.value, shares, weights,
+            records.made_at(id) + experiment.rules.feedback_window, arm.value, shares, weights,
         )  # fmt: skip
         return decided, row
 
@@ -286,7 +286,7 @@ class Deciding:
             segment.counts.by_arm[place] += 1
         self._counters["decisions"] += 1
         counts.by_arm[place] += 1
-        experiment.made[decided.mode, place] += 1
+        experiment.made[place * len(MODE_NUMBERS) + MODE_NUMBERS[decided.mode]] += 1
 
     def _unit(self, experiment: Experiment, unit: str) -> bytes:
         check_unit(unit)

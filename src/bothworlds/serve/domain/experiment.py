@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import json
 import math
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -94,7 +95,7 @@ class Experiment(Learned):
     __slots__ = (
         "active", "advisers", "alarm", "arms", "config", "drawn_from", "entries", "epoch",
         "estimates", "fold", "forgotten", "id", "known", "largest", "lineup", "lineups", "made",
-        "mode", "name", "pinned", "places", "promised", "rewarded", "row", "segments",
+        "mode", "name", "pinned", "places", "promised", "rewarded", "row", "rules", "segments",
         "segments_by_id", "tenant", "total", "version",
     )  # fmt: skip
 
@@ -105,8 +106,9 @@ class Experiment(Learned):
         # Whether the newest feedback of this process came as a reward; None before any. The
         # dashboard counts the same way.
         self.rewarded: bool | None = None
-        # Decisions since this process started, by mode and arm.
-        self.made: dict[tuple[str, int], int] = defaultdict(int)
+        # Decisions since this process started, by arm and mode. Numbers next to each other are
+        # fetched into the processor's caches at once, which entries of a dictionary are not.
+        self.made = array("q")
         self.lineups: dict[tuple[int, ...], Lineup] = {}
         self.segments: dict[str, Segment] = {}
         self.segments_by_id: dict[bytes, Segment] = {}
@@ -129,6 +131,8 @@ class Experiment(Learned):
         self.tenant = row.tenant
         self.name = row.name
         self.config = Config.from_document(row.config)
+        # What decisions and feedback read: the same, shared with experiments of equal settings.
+        self.rules = Config.from_document({**row.config, "description": ""})
         self.mode = row.mode
         self.pinned = row.pinned
         self.epoch = row.epoch
@@ -149,6 +153,7 @@ class Experiment(Learned):
                 self.config.served, self.config.experts, names, even=self.mode == "uniform"
             )
         self.counts.grow(self.known)
+        self.made.extend([0] * (self.known * len(records.MODES) - len(self.made)))
         self.refresh()
 
     @property
@@ -390,6 +395,13 @@ class Experiment(Learned):
         lineup.draw(basis[0], basis[1] + 1, 0.5)
         return dict(zip(names, lineup.probabilities().tolist(), strict=True))
 
+    def made_by_mode(self) -> Iterator[tuple[str, int, int]]:
+        """Yield modes, arms and how many decisions this process has made of them, if any."""
+        for n, number in enumerate(self.made):
+            if number:
+                place, mode = divmod(n, len(records.MODES))
+                yield records.MODES[mode], place, number
+
     def snapshot(self) -> Snapshot:
         """Return the part that other threads and processes may read."""
         return Snapshot(
@@ -520,21 +532,21 @@ class Experiments:
     ----------
     by_id : dict of int to Experiment
         By number.
-    by_name : dict of pairs to Experiment
-        By tenant and name.
+    by_name : dict of dicts to Experiment
+        By tenant, then by name.
     cold : dict of int to pairs
         Tenant and name of experiments whose draws are being compiled, by number.
     """
 
     def __init__(self) -> None:
         self.by_id: dict[int, Experiment] = {}
-        self.by_name: dict[tuple[int, str], Experiment] = {}
+        self.by_name: dict[int, dict[str, Experiment]] = defaultdict(dict)
         self.cold: dict[int, tuple[int, str]] = {}
 
     def add(self, row: ExperimentRow, fold: FoldRow | None) -> Experiment:
         """Take an experiment over from the store."""
         made = Experiment(row, fold)
-        self.by_id[row.id] = self.by_name[row.tenant, row.name] = made
+        self.by_id[row.id] = self.by_name[row.tenant][row.name] = made
         return made
 
     def clear(self) -> None:
@@ -550,7 +562,7 @@ class Experiments:
         Problem
             If there is none, or this replica is not ready for it yet.
         """
-        found = self.by_name.get((tenant, name))
+        found = self.by_name[tenant].get(name)
         if found is None:
             if (tenant, name) in self.cold.values():
                 raise Problem("store_unavailable", COLD, retry_after=1.0)

@@ -171,7 +171,7 @@ class Feedback:
     ) -> Checked:
         """Return the row of a feedback, and its reservation."""
         raw, record, experiment = self._verified(who, decision_id, caught_up)
-        config = experiment.config
+        config = experiment.rules
         # `State.now`, without the call: every feedback passes here.
         now = time.time() + self._state.offset
         if now - record.at > config.feedback_window or record.id <= experiment.forgotten:

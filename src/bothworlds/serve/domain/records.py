@@ -233,6 +233,21 @@ def place(raw: bytes) -> bytes:
     return raw[1:ARM]
 
 
+LINEAGE = struct.Struct("<IHH")
+"""The experiment, the epoch and the number of known arms, as `lineage` returns them."""
+
+
+def lineage(raw: bytes) -> bytes:
+    """Return experiment, epoch and known arms of a record that is one, as they stand there.
+
+    Examples
+    --------
+    >>> LINEAGE.unpack(lineage(encode(1, 7, 3, 2, 8, 41, bytes(16), 4.0, NEAR_ALL)))
+    (7, 3, 8)
+    """
+    return raw[1:ARM] + raw[KNOWN : KNOWN + 2]
+
+
 def segment_of(raw: bytes) -> bytes:
     """Return the segment of a record; no bytes if it has none, or is no record.
 
@@ -248,10 +263,6 @@ def segment_of(raw: bytes) -> bytes:
         return decode(raw).segment
     except ValueError:
         return b""
-
-
-LINEAGE = struct.Struct("<xIH2xH")
-"""The experiment, the epoch and the number of known arms, read from the front of a record."""
 
 
 def decode(raw: bytes) -> Record:

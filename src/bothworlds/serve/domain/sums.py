@@ -19,8 +19,10 @@ to the state of the experiment and, as long as the segment lives, to the segment
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -350,28 +352,28 @@ class Counts:
 
     Parameters
     ----------
-    by_arm : list of int
+    by_arm : array of int
         Decisions by arm.
     rounds : int
         Decisions that advanced the round.
     """
 
-    by_arm: list[int] = field(default_factory=list)
+    by_arm: array[int] = field(default_factory=partial(array, "q"))
     rounds: int = 0
 
     def grow(self, n_arms: int) -> None:
         """Make room for this many arms."""
-        self.by_arm += [0] * (n_arms - len(self.by_arm))
+        self.by_arm.extend([0] * (n_arms - len(self.by_arm)))
 
     def add(self, other: Counts, sign: int) -> None:
         """Add other counts to these, or take them away.
 
         Examples
         --------
-        >>> counts = Counts([5], 5)
-        >>> counts.add(Counts([1, 0], 1), -1)
+        >>> counts = Counts(array("q", [5]), 5)
+        >>> counts.add(Counts(array("q", [1, 0]), 1), -1)
         >>> counts
-        Counts(by_arm=[4, 0], rounds=4)
+        Counts(by_arm=array('q', [4, 0]), rounds=4)
         """
         self.grow(len(other.by_arm))
         for arm, count in enumerate(other.by_arm):
@@ -383,11 +385,11 @@ class Counts:
 
         Examples
         --------
-        >>> Counts([1, 2], 3).plus(Counts([5], 5))
-        Counts(by_arm=[6, 2], rounds=8)
+        >>> Counts(array("q", [1, 2]), 3).plus(Counts(array("q", [5]), 5))
+        Counts(by_arm=array('q', [6, 2]), rounds=8)
         """
-        both = list(map(sum, zip_longest(self.by_arm, other.by_arm, fillvalue=0)))
-        return Counts(both, self.rounds + other.rounds)
+        both = map(sum, zip_longest(self.by_arm, other.by_arm, fillvalue=0))
+        return Counts(array("q", both), self.rounds + other.rounds)
 
 
 @dataclass(eq=False, slots=True)
@@ -420,7 +422,7 @@ class StateRow:
             shard,
             version,
             Sums(from_bytes(sums), from_bytes(told), from_bytes(lost), learned, newest),
-            Counts(from_bytes(decided).tolist(), rounds),
+            Counts(array("q", from_bytes(decided).tolist()), rounds),
             used_at,
         )
 
@@ -495,7 +497,7 @@ class StateLedger:
             sums = sums.learned_from(raws, [row.loss for row in rows])
         counted = self.counts.get(key)
         if counted is not None:
-            counted = Counts(counted.by_arm.copy(), counted.rounds)
+            counted = Counts(counted.by_arm[:], counted.rounds)
         else:
             counted = now.decided if now else Counts()
         if key[2]:

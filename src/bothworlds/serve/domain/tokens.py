@@ -74,8 +74,8 @@ class Keyring:
         The number of the key that signs.
     incarnations : sequence of IncarnationRow
         Incarnations of the deployment, the current one last.
-    seals : mapping of triples to bytes
-        Seals by experiment, epoch and number of known arms; where there is none, it is empty.
+    seals : mapping of bytes to bytes
+        Seals by `records.lineage`; where there is none, it is empty.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Keyring:
         keys: Mapping[int, bytes],
         current: int,
         incarnations: Sequence[IncarnationRow] = (UNSALTED,),
-        seals: Mapping[tuple[int, int, int], bytes] = MappingProxyType({}),
+        seals: Mapping[bytes, bytes] = MappingProxyType({}),
     ) -> None:
         self.current = current
         self._given = keys, current, incarnations, seals
@@ -128,7 +128,7 @@ class Keyring:
 
     def _signed_by(self, known: blake2b, raw: bytes) -> str:
         signing = known.copy()
-        signing.update(raw + self._seals.get(records.LINEAGE.unpack_from(raw), b""))
+        signing.update(raw + self._seals.get(records.lineage(raw), b""))
         text = b2a_base64(raw + signing.digest(), newline=False)
         return text.rstrip(b"=").translate(_URL_SAFE).decode("ascii")
 
@@ -157,7 +157,7 @@ class Keyring:
             raise Problem("bad_token") from None
         if raw[0] not in self._hashes:
             raise Problem("bad_signature")
-        sealed = raw + self._seals.get(records.LINEAGE.unpack_from(raw), b"")
+        sealed = raw + self._seals.get(records.lineage(raw), b"")
         if not _signed(self._hashes[raw[0]], sealed, signature):
             id = raw[records.IDENTITY : records.INVERSE_P]
             if not any(

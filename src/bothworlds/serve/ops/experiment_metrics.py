@@ -47,7 +47,7 @@ class ExperimentMetrics:
                 labelled.add(experiment.id)
                 own = True
             label = experiment.name if own else OTHER
-            for (mode, place), number in experiment.made.items():
+            for mode, place, number in experiment.made_by_mode():
                 made[label, mode, _arm(experiment, place, own)] += number
             told, losses = experiment.own.told, experiment.own.lost
             for arm in experiment.arms:

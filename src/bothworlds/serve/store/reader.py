@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from bothworlds.serve.domain import records
 from bothworlds.serve.domain.sums import StateKey, StateRow, Sums
 from bothworlds.serve.store.rows import (
     CHECKPOINT,
@@ -133,8 +134,8 @@ class Reader(Connection, ABC):
             tenants = {name: int(id) for name, id in self.rows("SELECT name, id FROM tenant")}
             incarnations = self.incarnations()
             seals = {
-                (experiment, epoch, known): seal
-                for experiment, epoch, known, seal in self.rows(
+                records.LINEAGE.pack(*named): seal
+                for *named, seal in self.rows(
                     f"SELECT experiment, epoch, known, seal FROM seal {of}", values
                 )
             }
