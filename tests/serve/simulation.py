@@ -467,15 +467,15 @@ class SimulatedWriter(PostgresWriter):
 class SimulatedReader(PostgresReader):
     """The reader of PostgreSQL, which reads a configuration once for all replicas."""
 
-    def configuration(self):
+    def configuration(self, known=None):
         database = self.line.connected().database
         now = tuple([database.versions[each] for each in CONFIGURATION])
-        known = database.configurations
-        if now not in known:
-            if len(known) > MANY:
-                known.clear()
-            known[now] = super().configuration()
-        return known[now]
+        read = database.configurations
+        if now not in read:
+            if len(read) > MANY:
+                read.clear()
+            read[now] = super().configuration()
+        return read[now]
 
 
 CONFIGURATION = (

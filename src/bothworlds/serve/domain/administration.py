@@ -65,16 +65,11 @@ class Administration:
         )
         pair = None if expected is None else (expected.id, expected.version)
 
-        def change_config(writer: Writer) -> int:
-            writer.administer(audit, work, pair)
-            return writer.config_version
-
         try:
-            version = await self._state.committer.run(change_config)
+            await self._state.committer.run(lambda writer: writer.administer(audit, work, pair))
         except LookupError:
             await self._replicas.reload()
             raise Problem("config_changed") from None
-        self._replicas.changed[version] = who.tenant, name or ""
         await self._replicas.reload()
         log_change(audit)
 

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -35,8 +34,6 @@ from bothworlds.serve.store.writer import Writer
 _LOG = logging.getLogger("bothworlds.serve")
 T = TypeVar("T")
 
-MOST_NAMED = 100
-"""Changed experiments that are read by name; beyond that the whole configuration is read."""
 ATTEMPTS = 5
 """How often a segment is begun while the experiment is reset."""
 PROMPT = 1.0
@@ -85,9 +82,6 @@ class Replicas:
         self._segments_polled = self._segments_made = 0
         self._reloading = asyncio.Lock()
         self._catching: asyncio.Task[None] | None = None
-        # Tenant and name of the experiment that this replica has changed, by the version since
-        # which it is so; an empty name for a change of something else.
-        self.changed: dict[int, tuple[int, str]] = {}
         self._warming: asyncio.Task[None] | None = None
 
     def state_age(self) -> float:
@@ -109,15 +103,16 @@ class Replicas:
             await self._state.loop.run_in_executor(None, Config.from_document(row.config).warm_up)
         self._configure(found)
 
-    def _configure(
-        self, found: Configuration, changed: Sequence[ExperimentRow] | None = None
-    ) -> None:
-        """Serve a configuration, of which all experiments or only some may have changed."""
+    def _configure(self, found: Configuration, *, segments: bool = True) -> None:
+        """Serve a configuration, with its segments unless they are those that are served."""
         state = self._state
-        whole = changed is None
-        rows = found.experiments if changed is None else changed
+        by_id, committer = state.experiments.by_id, state.committer
+        rows = [
+            row
+            for row in found.experiments
+            if row.id not in by_id or by_id[row.id].version != row.version
+        ]
         state.configuration = found
-        self.changed = {n: each for n, each in self.changed.items() if n > found.version}
         state.store.replica.incarnation = found.incarnations[-1].salt
         state.keys = {key.id: key for key in found.keys}
         state.verified_keys = {}
@@ -126,9 +121,7 @@ class Replicas:
         state.keyring = Keyring(secrets, current, found.incarnations, found.seals)
         cold: dict[int, ExperimentRow] = {}
         for row in rows:
-            known = state.experiments.by_id.get(row.id)
-            if known is not None and known.version == row.version:
-                continue
+            known = by_id.get(row.id)
             fold = found.folds.get((row.id, row.epoch))
             if not Config.from_document(row.config).warm:
                 cold[row.id] = row
@@ -139,12 +132,11 @@ class Replicas:
                 known.configure(row, fold)
                 if epoch != row.epoch:
                     self._adopt(known)
-        by_id, committer = state.experiments.by_id, state.committer
-        served = [by_id[row.id] for row in rows if row.id in by_id]
         left = {row.id for row in rows}
-        caps = {} if whole else {n: each for n, each in committer.caps.items() if n not in left}
-        orders = {} if whole else {n: each for n, each in committer.orders.items() if n not in left}
-        for each in served:
+        same = by_id.keys() - left
+        caps = {n: each for n, each in committer.caps.items() if n in same}
+        orders = {n: each for n, each in committer.orders.items() if n in same}
+        for each in [by_id[row.id] for row in rows if row.id in by_id]:
             config = each.config
             if config.unit_cap is not None or config.key_cap is not None:
                 caps[each.id] = Caps(config.unit_cap, config.key_cap)
@@ -152,7 +144,7 @@ class Replicas:
                 orders[each.id] = config.order
         committer.caps, committer.orders = caps, orders
         state.experiments.cold = {number: (row.tenant, row.name) for number, row in cold.items()}
-        if whole:
+        if segments:
             self._take_segments(found.segments)
         if cold and (self._warming is None or self._warming.done()):
             self._warming = state.loop.create_task(self._warm(list(cold.values())))
@@ -220,38 +212,12 @@ class Replicas:
             standing = await self._state.watch(lambda reader: reader.standing())
             if standing[:2] == self._known() and not self.rebuilding:
                 return
-            if await self._reload_some(standing[0]):
-                return
-            found = await self._state.watch(lambda reader: reader.configuration())
+            known = self._state.configuration
+            found = await self._state.watch(lambda reader: reader.configuration(known))
             if self.rebuilding or self._went_back(found):
                 await self._rebuild(found.incarnations[-1].salt)
             else:
-                self._configure(found)
-
-    async def _reload_some(self, version: int) -> bool:
-        """Read only the experiments again that this replica has changed, if nothing else has."""
-        state, known = self._state, self._state.configuration
-        if state.store.has_peers or self.rebuilding or state.experiments.cold:
-            return False
-        new = range(known.version + 1, version + 1)
-        if len(new) > MOST_NAMED or not self.changed.keys() >= set(new):
-            return False
-        only, segments = [self.changed[n] for n in new], known.segments.version
-        found = await state.watch(lambda reader: reader.configuration(only, segments))
-        if (
-            found.version != version
-            or found.incarnations != known.incarnations
-            or found.segments.version != segments
-        ):
-            return False
-        named = {row.id for row in found.experiments}
-        others = tuple(row for row in known.experiments if row.id not in named)
-        merged = replace(
-            found, experiments=(*others, *found.experiments), segments=known.segments,
-            seals={**known.seals, **found.seals}, folds={**known.folds, **found.folds},
-        )  # fmt: skip
-        self._configure(merged, found.experiments)
-        return True
+                self._configure(found, segments=found.segments is not known.segments)
 
     def _known(self) -> tuple[int, bytes]:
         """Return the version and the incarnation of the configuration that is served."""
@@ -266,6 +232,8 @@ class Replicas:
         rows = {row.id: row for row in found.experiments}
         for number, known in self._state.experiments.by_id.items():
             row = rows.get(number)
+            if row is known.row:
+                continue
             # No experiment is ever deleted, and none gets an older version.
             if row is None or row.version < known.version:
                 return True
@@ -296,7 +264,6 @@ class Replicas:
         state.committer.start_over()
         state.experiments.clear()
         self._folded.clear()
-        self.changed.clear()
         self._segments_made = 0
         state.ledger.load(own)
         state.counts.clear()

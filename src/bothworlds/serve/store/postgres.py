@@ -559,6 +559,7 @@ class PostgresReader(Reader):
 
     margin = CLOCK_LIMIT
     clock = NOW
+    versions = "SELECT json_agg(json_build_array(id, version))::text FROM experiment"
 
     def __init__(self, url: str, address: str, replica: Replica, *, polls: bool = False) -> None:
         self.line = _Line(url, "bothworlds reading", READ_SECONDS, self._greet if polls else None)

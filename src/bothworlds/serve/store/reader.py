@@ -7,11 +7,11 @@ other process serves, the first one polls as well.
 
 from __future__ import annotations
 
-import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from typing import Any
 
 from bothworlds.serve.domain import records
@@ -38,6 +38,8 @@ from bothworlds.serve.store.rows import (
 )
 from bothworlds.serve.store.writer import KEY, STATES, Connection, at_once, compacted
 
+MOST_NAMED = 100
+"""Changed experiments that are read by number; beyond that the whole configuration is read."""
 FEW_PEERS = 100
 """States of other replicas up to which a poll reads them all, in one query: 10 us each, half of it
 in the event loop, five times a second."""
@@ -50,6 +52,8 @@ class Reader(Connection, ABC):
     """Seconds by which the clocks of writers may differ."""
     clock = "NULL"
     """Expression for the time by the database's clock; null where this process has the same one."""
+    versions: str
+    """Query for one text, JSON pairs of the number and the version of every experiment."""
 
     by_quarantine = ""
     """Names the index of feedback in quarantine, where the database would not choose it."""
@@ -85,19 +89,24 @@ class Reader(Connection, ABC):
         )[0]
         return version, salt, at
 
-    def configuration(
-        self, only: Sequence[tuple[int, str]] | None = None, segments: int | None = None
-    ) -> Configuration:
-        """Return the configuration: all of it, or with some experiments, by tenant and name.
+    def configuration(self, known: Configuration | None = None) -> Configuration:
+        """Return the configuration; experiments and segments that are ``known`` are not read again.
 
-        Segments are left out if their version is the given one.
+        Only their versions are, and those in one row: a thousand rows would cost more than the
+        change of an experiment that made them out of date.
         """
-        named, of = "", ""
-        if only is not None:
-            named = f"WHERE (tenant, name) IN (VALUES {', '.join(['(?, ?)'] * len(only))}) "
-            of = f"WHERE experiment IN (SELECT id FROM experiment {named}) "
-        values = tuple(itertools.chain.from_iterable(only or ()))
+        named = of = ""
+        values: list[int] = []
+        kept: list[ExperimentRow] = []
         with self.snapshot():
+            if known is not None:
+                stored = dict(json.loads(self.rows(self.versions)[0][0] or "[]"))
+                kept = [row for row in known.experiments if stored.get(row.id) == row.version]
+                values = [*(stored.keys() - {row.id for row in kept})]
+                if len(values) > MOST_NAMED:
+                    return self.configuration()
+                among = f"IN (NULL{', ?' * len(values)})"
+                named, of = f"WHERE id {among} ", f"WHERE experiment {among} "
             version, unit_key = self.rows("SELECT config_version, unit_key FROM deployment")[0]
             arms: dict[int, list[ArmRow]] = {}
             for experiment, place, name, value, status, entry, at in self.rows(
@@ -107,7 +116,7 @@ class Reader(Connection, ABC):
             ):
                 read = None if value is None else json.loads(value)
                 arms.setdefault(experiment, []).append(ArmRow(place, name, read, status, entry, at))
-            experiments = tuple(
+            experiments = [
                 ExperimentRow(
                     number, tenant, name, json.loads(config), mode, pinned, epoch, own, at,
                     tuple(arms.get(number, ())),
@@ -117,7 +126,8 @@ class Reader(Connection, ABC):
                     f"FROM experiment {named}ORDER BY created_at, id",
                     values,
                 )
-            )  # fmt: skip
+            ]  # fmt: skip
+            experiments = sorted([*kept, *experiments], key=attrgetter("created_at", "id"))
             keys = tuple(
                 KeyRow(number, tenant, digest, frozenset(scopes.split()), label, at, gone)
                 for number, tenant, digest, scopes, label, at, gone in self.rows(
@@ -140,9 +150,13 @@ class Reader(Connection, ABC):
                 )
             }
             folds = self.folds({}, of, values)
-            living = self.segments(segments)
+            living = self.segments(None if known is None else known.segments.version)
+        if known is not None:
+            seals, folds = {**known.seals, **seals}, {**known.folds, **folds}
+            if living.version == known.segments.version:
+                living = known.segments
         return Configuration(
-            version, unit_key, tenants, keys, token_keys, experiments, incarnations, seals,
+            version, unit_key, tenants, keys, token_keys, tuple(experiments), incarnations, seals,
             folds, living,
         )  # fmt: skip
 

@@ -229,6 +229,7 @@ class SqliteWriter(Writer):
 class SqliteReader(Reader):
     """A connection that reads."""
 
+    versions = "SELECT json_group_array(json_array(id, version)) FROM experiment"
     by_quarantine = "INDEXED BY feedback_quarantined"
 
     def __init__(self, connection: sqlite3.Connection, replica: Replica) -> None:

@@ -145,8 +145,6 @@ class Writer(Connection, ABC):
     """Returns how many rows this connection has changed, where that is known without a query."""
     together = 1
     """Rows of the log of an experiment that are worth waiting for, to be written together."""
-    config_version = 0
-    """Version of the configuration since the last change by this connection."""
 
     # --- what a dialect provides -----------------------------------------------------------------
 
@@ -214,10 +212,7 @@ class Writer(Connection, ABC):
                 )
                 if not found or found[0][0] != expected[1]:
                     raise LookupError(expected)
-            self.config_version = self.rows(
-                "UPDATE deployment SET config_version = config_version + 1 WHERE id = 1 "
-                "RETURNING config_version"
-            )[0][0]
+            self.execute("UPDATE deployment SET config_version = config_version + 1 WHERE id = 1")
             returned = change(self)
             columns = vars(audit) | {"change": json.dumps(audit.change)}
             del columns["id"]
