@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -194,7 +195,7 @@ async def _opened(
         made = [Arm(name) for name in arms]
         spec = NewExperiment(experiment, made, policy=policy or "tsallis")
         try:
-            await service.create(Service.LOCAL, spec, request_id="command line")
+            await service.create(replace(Service.LOCAL, request_id="command line"), spec)
         except Problem as problem:
             different: str | None = ""
             if problem.code == "experiment_exists":

@@ -46,7 +46,7 @@ def fields_of(body: bytes, media: bytes) -> Fields:
     return dict(pairs)
 
 
-async def act(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
+async def act(service: Service, who: Principal, name: str, fields: Fields) -> str:
     """Change an experiment as a form asks for; return the action in a word.
 
     Raises
@@ -62,41 +62,41 @@ async def act(service: Service, who: Principal, name: str, fields: Fields, id: s
         raise Problem(
             "invalid_request", f"Nothing was changed: type the experiment's name, {name}, to act."
         )
-    return await action(service, who, name, fields, id)
+    return await action(service, who, name, fields)
 
 
-Action = Callable[["Service", "Principal", str, Fields, str], Coroutine[Any, Any, str]]
+Action = Callable[["Service", "Principal", str, Fields], Coroutine[Any, Any, str]]
 
 
 def _mode(action: Any, said: str) -> Action:
-    async def work(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
-        await service.set_mode(who, name, action, request_id=id)
+    async def work(service: Service, who: Principal, name: str, fields: Fields) -> str:
+        await service.set_mode(who, name, action)
         return said
 
     return work
 
 
-async def _pin(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
-    await service.set_mode(who, name, "pin", arm=fields.get("arm", ""), request_id=id)
+async def _pin(service: Service, who: Principal, name: str, fields: Fields) -> str:
+    await service.set_mode(who, name, "pin", arm=fields.get("arm", ""))
     return "pinned"
 
 
-async def _add(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
-    await service.add_arm(who, name, Arm(fields.get("new", "")), request_id=id)
+async def _add(service: Service, who: Principal, name: str, fields: Fields) -> str:
+    await service.add_arm(who, name, Arm(fields.get("new", "")))
     return "added"
 
 
-async def _retire(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
-    await service.retire_arm(who, name, fields.get("arm", ""), request_id=id)
+async def _retire(service: Service, who: Principal, name: str, fields: Fields) -> str:
+    await service.retire_arm(who, name, fields.get("arm", ""))
     return "retired"
 
 
-async def _release(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
-    return f"released-{await service.release(who, name, request_id=id)}"
+async def _release(service: Service, who: Principal, name: str, fields: Fields) -> str:
+    return f"released-{await service.release(who, name)}"
 
 
-async def _drop(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
-    return f"dropped-{await service.drop(who, name, request_id=id)}"
+async def _drop(service: Service, who: Principal, name: str, fields: Fields) -> str:
+    return f"dropped-{await service.drop(who, name)}"
 
 
 ACTIONS: dict[str, Action] = {

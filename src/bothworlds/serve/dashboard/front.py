@@ -109,8 +109,7 @@ class Visit:
     @property
     def who(self) -> Principal:
         """The viewer, where known."""
-        assert self.session is not None
-        return self.session.who
+        return self.asked.who
 
 
 Making = Callable[["Visit"], Coroutine[Any, Any, tuple[dict[str, str], int]]]
@@ -146,8 +145,6 @@ class Dashboard:
         for name, (body, _) in sorted(self._static.items()):
             digest.update(name.encode() + body)
         self._version = digest.hexdigest()
-        self._watching: Watching | None = None
-        self._sessions: Sessions | None = None
         self.operations = frozenset(page.operation for page in route.made)
         self.logged = frozenset(page.operation for page in route.made if page.method == "POST")
 
@@ -159,17 +156,13 @@ class Dashboard:
         """Compute what a page shows, away from the event loop."""
         return await self._service.state.compute(work, *arguments)
 
-    @property
+    @functools.cached_property
     def _reading(self) -> Watching:
-        if self._watching is None:
-            self._watching = Watching(self._service)
-        return self._watching
+        return Watching(self._service)
 
-    @property
+    @functools.cached_property
     def _signing(self) -> Sessions:
-        if self._sessions is None:
-            self._sessions = Sessions(self._service)
-        return self._sessions
+        return Sessions(self._service)
 
     def find(self, method: str, path: str) -> tuple[Route | tuple[str, ...] | None, list[str]]:
         """Return the page of a method and a path, as `Router.find` does."""
@@ -183,7 +176,7 @@ class Dashboard:
             visit.query = _query(query)
             visit.session = self._session(asked.headers)
             if visit.session is not None:
-                asked.who = visit.session.who
+                asked.who = replace(visit.session.who, request_id=asked.id.decode())
             if asked.route.method == "POST":
                 visit.fields = fields_of(body, asked.headers.get(b"content-type", b""))
             refused = self._refused(visit)
@@ -382,9 +375,7 @@ class Dashboard:
     )  # fmt: skip
     async def _act(self, visit: Visit) -> Reply:
         try:
-            done = await act(
-                self._service, visit.who, visit.name, visit.fields, visit.asked.id.decode()
-            )
+            done = await act(self._service, visit.who, visit.name, visit.fields)
         except Problem as problem:
             if problem.code == "experiment_not_found":
                 raise

@@ -53,18 +53,14 @@ class Administration:
         who: Principal,
         action: str,
         name: str | None,
-        request_id: str,
         change: Mapping[str, Any],
         work: Callable[[Writer], Any],
         expected: Experiment | None = None,
     ) -> None:
         """Run a change and its audit row as one transaction, and serve the new configuration."""
         self._state.check_open()
-        audit = AuditRow(
-            time.time(), who.tenant, who.key_id, action, name, request_id, dict(change)
-        )
+        audit = audit_row(who, action, name, dict(change))
         pair = None if expected is None else (expected.id, expected.version)
-
         try:
             await self._state.committer.run(lambda writer: writer.administer(audit, work, pair))
         except LookupError:
@@ -83,9 +79,7 @@ class Administration:
                     raise
         return await attempt()
 
-    async def create(
-        self, who: Principal, spec: NewExperiment, *, request_id: str = ""
-    ) -> dict[str, Any]:
+    async def create(self, who: Principal, spec: NewExperiment) -> dict[str, Any]:
         """Create an experiment; return its document."""
         config, arms = checked(spec)
         # Before any caller can ask for it, so that no request waits for the compiler.
@@ -110,27 +104,20 @@ class Administration:
                 folding.begin(writer, (number, 0), Fold.blank(config.order, range(n), n))
 
         change = {"config": config.document(), "arms": [arm.name for arm in arms]}
-        await self.administer(who, "create", spec.name, request_id, change, work)
+        await self.administer(who, "create", spec.name, change, work)
         return self._document(who, spec.name)
 
-    async def create_tenant(self, who: Principal, tenant: str, *, request_id: str = "") -> None:
+    async def create_tenant(self, who: Principal, tenant: str) -> None:
         """Create a tenant, unless there is one of this name."""
         check_name(tenant, "tenant")
 
         def work(writer: Writer) -> None:
             writer.put_tenant(tenant, time.time())
 
-        change = {"tenant": tenant}
-        await self.administer(who, "create_tenant", None, request_id, change, work)
+        await self.administer(who, "create_tenant", None, {"tenant": tenant}, work)
 
     async def patch(
-        self,
-        who: Principal,
-        name: str,
-        changes: Mapping[str, Any],
-        *,
-        if_match: int,
-        request_id: str = "",
+        self, who: Principal, name: str, changes: Mapping[str, Any], *, if_match: int
     ) -> dict[str, Any]:
         """Change the configuration of an experiment, if it still has version ``if_match``."""
         experiment = self._state.experiments.find(who.tenant, name)
@@ -145,7 +132,7 @@ class Administration:
 
         before = experiment.config.document()
         change = {key: [before[key], value] for key, value in changes.items()}
-        await self.administer(who, "patch", name, request_id, change, work, experiment)
+        await self.administer(who, "patch", name, change, work, experiment)
         return self._document(who, name)
 
     async def set_mode(
@@ -155,7 +142,6 @@ class Administration:
         action: Literal["pin", "uniform", "pause", "resume", "archive", "reset", "shadow"],
         *,
         arm: str | None = None,
-        request_id: str = "",
     ) -> dict[str, Any]:
         """Pin an arm, decide evenly, pause, resume, archive, reset, or play an arm for a shadow.
 
@@ -182,19 +168,13 @@ class Administration:
             change = {
                 "mode": [experiment.mode, mode], "epoch": [experiment.epoch, epoch], "arm": arm,
             }  # fmt: skip
-            await self.administer(who, action, name, request_id, change, work, experiment)
+            await self.administer(who, action, name, change, work, experiment)
             return self._document(who, name)
 
         return await self._insist(attempt)
 
     async def add_arm(
-        self,
-        who: Principal,
-        name: str,
-        arm: Arm,
-        *,
-        probability: float | None = None,
-        request_id: str = "",
+        self, who: Principal, name: str, arm: Arm, *, probability: float | None = None
     ) -> dict[str, Any]:
         """Add an arm with an initial probability, by default 1 / K."""
         check_arm(arm)
@@ -212,9 +192,7 @@ class Administration:
             order = experiment.config.order
             # A fold places the arm itself, at its place in the order.
             entry = experiment.entry(probability) if order is None else 0
-            row = ArmRow(
-                experiment.known, arm.name, arm.value, "active", entry, time.time()
-            )  # fmt: skip
+            row = ArmRow(experiment.known, arm.name, arm.value, "active", entry, time.time())
             entries = {
                 each.id: each.entry(experiment, entry, probability)
                 for each in experiment.segments.values()
@@ -233,14 +211,12 @@ class Administration:
                 _put_config(writer, experiment, experiment.config)
 
             change = {"arm": arm.name, "place": row.place, "entry": row.entry}
-            await self.administer(who, "add_arm", name, request_id, change, work, experiment)
+            await self.administer(who, "add_arm", name, change, work, experiment)
             return self._document(who, name)
 
         return await self._insist(attempt)
 
-    async def retire_arm(
-        self, who: Principal, name: str, arm: str, *, request_id: str = ""
-    ) -> None:
+    async def retire_arm(self, who: Principal, name: str, arm: str) -> None:
         """Retire an arm for good; its name is not used again."""
 
         async def attempt() -> None:
@@ -262,9 +238,16 @@ class Administration:
                 _put_config(writer, experiment, experiment.config)
 
             change = {"arm": arm, "place": place}
-            await self.administer(who, "retire_arm", name, request_id, change, work, experiment)
+            await self.administer(who, "retire_arm", name, change, work, experiment)
 
         await self._insist(attempt)
+
+
+def audit_row(
+    who: Principal, action: str, experiment: str | None, change: dict[str, Any]
+) -> AuditRow:
+    """Return the row of the audit log for a change that a caller makes now."""
+    return AuditRow(time.time(), who.tenant, who.key_id, action, experiment, who.request_id, change)
 
 
 def log_change(audit: AuditRow) -> None:

@@ -37,6 +37,8 @@ class Principal:
         The only experiment that a decide token is for.
     until : float, optional
         When a decide token expires, in seconds since 1970; None for a key.
+    request_id : str
+        Id of the request in which it changes something, for the audit log.
     """
 
     tenant: int
@@ -44,6 +46,7 @@ class Principal:
     scopes: frozenset[str]
     experiment: str | None = None
     until: float | None = None
+    request_id: str = ""
 
     def may_use(self, name: str) -> bool:
         """Tell whether the caller may decide in an experiment of its tenant."""

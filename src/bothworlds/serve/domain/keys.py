@@ -206,7 +206,6 @@ class Keys:
         *,
         label: str = "",
         tenant: str | None = None,
-        request_id: str = "",
     ) -> tuple[str, dict[str, Any]]:
         """Make an API key; return its secret, which is not stored, and its document.
 
@@ -215,12 +214,10 @@ class Keys:
         if tenant is not None and who.key_id is not None:
             raise Problem("scope_missing", "A key cannot create keys of other tenants.")
         made = NewKey.made(who.tenant, scopes, label, tenant)
-        await self._administration.administer(
-            who, "create_key", None, request_id, made.change(), made.put
-        )
+        await self._administration.administer(who, "create_key", None, made.change(), made.put)
         return made.secret, key_document(self._state.keys[made.row.id])
 
-    async def revoke_key(self, who: Principal, key_id: str, *, request_id: str = "") -> None:
+    async def revoke_key(self, who: Principal, key_id: str) -> None:
         """Revoke an API key of this tenant."""
         at = time.time()
 
@@ -228,15 +225,13 @@ class Keys:
             if not writer.revoke_key(who.tenant, key_id, at):
                 raise Problem("key_not_found", f"There is no valid key {short(key_id)}.")
 
-        await self._administration.administer(
-            who, "revoke_key", None, request_id, {"key": key_id}, work
-        )
+        await self._administration.administer(who, "revoke_key", None, {"key": key_id}, work)
 
     def keys(self, who: Principal) -> list[dict[str, Any]]:
         """Return the API keys of this tenant, without secrets."""
         return [key_document(key) for key in self._state.keys.values() if key.tenant == who.tenant]
 
-    async def rotate_token_key(self, who: Principal, *, request_id: str = "") -> int:
+    async def rotate_token_key(self, who: Principal) -> int:
         """Sign with a new token key from now on; return its number.
 
         Older keys verify until the longest feedback window there is has passed.  There are 253 of
@@ -262,7 +257,5 @@ class Keys:
         def work(writer: Writer) -> None:
             writer.put_token_key(number, secret, now, keep)
 
-        await self._administration.administer(
-            who, "rotate_token_key", None, request_id, {"key": number}, work
-        )
+        await self._administration.administer(who, "rotate_token_key", None, {"key": number}, work)
         return number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bothworlds.serve.domain import records
-from bothworlds.serve.domain.administration import log_change
+from bothworlds.serve.domain.administration import audit_row, log_change
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.draws import LARGEST_SUM
 from bothworlds.serve.domain.state import State
@@ -18,7 +17,6 @@ from bothworlds.serve.domain.sums import StateRow
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import folding
 from bothworlds.serve.store.folding import Folds
-from bothworlds.serve.store.rows import AuditRow
 from bothworlds.serve.store.writer import Writer, living
 
 
@@ -59,35 +57,19 @@ class Quarantine:
         return found
 
     async def release(
-        self,
-        who: Principal,
-        name: str,
-        ids: Sequence[str] | None = None,
-        *,
-        request_id: str = "",
-    ) -> int:
+        self, who: Principal, name: str, ids: Sequence[str] | None = None
+    ) -> int:  # fmt: skip
         """Learn from feedback in quarantine, all or some by ``id``; return how many."""
-        return await self._judge(who, name, ids, "learned", "release", request_id)
+        return await self._judge(who, name, ids, "learned", "release")
 
     async def drop(
-        self,
-        who: Principal,
-        name: str,
-        ids: Sequence[str] | None = None,
-        *,
-        request_id: str = "",
-    ) -> int:
+        self, who: Principal, name: str, ids: Sequence[str] | None = None
+    ) -> int:  # fmt: skip
         """Never learn from feedback in quarantine, all or some by ``id``; return how many."""
-        return await self._judge(who, name, ids, "not_learnable", "drop", request_id)
+        return await self._judge(who, name, ids, "not_learnable", "drop")
 
     async def _judge(
-        self,
-        who: Principal,
-        name: str,
-        ids: Sequence[str] | None,
-        status: str,
-        action: str,
-        request_id: str,
+        self, who: Principal, name: str, ids: Sequence[str] | None, status: str, action: str
     ) -> int:
         experiment = self._state.experiments.find(who.tenant, name)
         if ids is None:
@@ -101,8 +83,7 @@ class Quarantine:
         change: dict[str, Any] = {"ids": [str(uuid.UUID(bytes=id)) for id in chosen[:1000]]}
         self._state.check_open()
         ledger = self._state.ledger
-        audit = AuditRow(time.time(), who.tenant, who.key_id, action, name, request_id, change)
-
+        audit = audit_row(who, action, name, change)
         orders = self._state.committer.orders
 
         def work(writer: Writer) -> tuple[int, list[StateRow], Folds]:

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
@@ -286,6 +287,8 @@ class Application(HandlerContext):
         if not isinstance(route, Route):
             raise _no_route(route)
         request.who = self._who(route, request.headers)
+        if route.scope == "admin":
+            request.who = replace(request.who, request_id=request.id.decode())
         self.read_query(request, query)
 
     def read_query(self, request: Request, query: bytes) -> None:

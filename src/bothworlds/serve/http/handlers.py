@@ -189,7 +189,7 @@ def _tag(found: dict[str, Any]) -> bytes:
 )  # fmt: skip
 async def create(app: HandlerContext, request: Request) -> Reply:
     """Create an experiment."""
-    found = await app.service.create(request.who, request.body, request_id=request.id.decode())
+    found = await app.service.create(request.who, request.body)
     return _described(found, 201)
 
 
@@ -222,12 +222,9 @@ async def change(app: HandlerContext, request: Request) -> Reply:
     if found is None:
         app.service.experiment(request.who, request.given[0])
         raise Problem("config_changed")
+    changes = parsing.given(request.body)
     changed = await app.service.patch(
-        request.who,
-        request.given[0],
-        parsing.given(request.body),
-        if_match=int(found[1]),
-        request_id=request.id.decode(),
+        request.who, request.given[0], changes, if_match=int(found[1])
     )
     return _described(changed)
 
@@ -236,11 +233,7 @@ async def act(app: HandlerContext, request: Request) -> Reply:
     """Change the mode of an experiment."""
     arm = None if request.body is None else request.body.arm
     found = await app.service.set_mode(
-        request.who,
-        request.given[0],
-        request.route.operation,
-        arm=arm,
-        request_id=request.id.decode(),
+        request.who, request.given[0], request.route.operation, arm=arm
     )
     return _described(found)
 
@@ -272,11 +265,7 @@ _action("reset", "Discard the learned state and start a new epoch")
 async def add_arm(app: HandlerContext, request: Request) -> Reply:
     """Add an arm."""
     found = await app.service.add_arm(
-        request.who,
-        request.given[0],
-        request.body,
-        probability=request.body.probability,
-        request_id=request.id.decode(),
+        request.who, request.given[0], request.body, probability=request.body.probability
     )
     return _described(found, 201)
 
@@ -289,7 +278,7 @@ async def add_arm(app: HandlerContext, request: Request) -> Reply:
 async def retire_arm(app: HandlerContext, request: Request) -> Reply:
     """Retire an arm."""
     name, arm = request.given
-    await app.service.retire_arm(request.who, name, arm, request_id=request.id.decode())
+    await app.service.retire_arm(request.who, name, arm)
     return Reply(204, b"")
 
 
@@ -407,7 +396,7 @@ async def drop(app: HandlerContext, request: Request) -> Reply:
 
 async def _judged(request: Request, judge: Callable[..., Awaitable[int]]) -> Reply:
     ids = None if request.body is None else request.body.ids
-    count = await judge(request.who, request.given[0], ids, request_id=request.id.decode())
+    count = await judge(request.who, request.given[0], ids)
     return Reply(200, wire.encode({"count": count}))
 
 
@@ -441,7 +430,7 @@ async def keys(app: HandlerContext, request: Request) -> Reply:
 async def create_key(app: HandlerContext, request: Request) -> Reply:
     """Create a key."""
     secret, made = await app.service.create_key(
-        request.who, request.body.scopes, label=request.body.label, request_id=request.id.decode()
+        request.who, request.body.scopes, label=request.body.label
     )
     return Reply(201, wire.encode({**made, "key": secret}), extra=[(b"cache-control", b"no-store")])
 
@@ -452,7 +441,7 @@ async def create_key(app: HandlerContext, request: Request) -> Reply:
 )  # fmt: skip
 async def revoke_key(app: HandlerContext, request: Request) -> Reply:
     """Revoke a key."""
-    await app.service.revoke_key(request.who, request.given[0], request_id=request.id.decode())
+    await app.service.revoke_key(request.who, request.given[0])
     return Reply(204, b"")
 
 
@@ -462,7 +451,7 @@ async def revoke_key(app: HandlerContext, request: Request) -> Reply:
 )  # fmt: skip
 async def rotate(app: HandlerContext, request: Request) -> Reply:
     """Sign with a new token key from now on."""
-    made = await app.service.rotate_token_key(request.who, request_id=request.id.decode())
+    made = await app.service.rotate_token_key(request.who)
     return Reply(201, wire.encode({"token_key": made}))
 
 

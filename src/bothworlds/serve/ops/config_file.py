@@ -14,7 +14,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -169,11 +169,13 @@ async def plan(service: Service, file: ConfigFile, *, only_new: bool = False) ->
     """
     steps: list[Step] = []
     for tenant in (None, *file.tenants):
-        who = service.tenant(tenant)
+        who = _author(service, tenant)
         if who is None:
             assert tenant is not None
             check_name(tenant, "tenant")
-            create = partial(service.create_tenant, Service.LOCAL, tenant, request_id=_REQUEST)
+            create = partial(
+                service.create_tenant, replace(Service.LOCAL, request_id=_REQUEST), tenant
+            )
             steps.append(Step(f"create the tenant {tenant}", create))
         known = [] if who is None else service.names(who)
         for spec in file.specs(tenant):
@@ -193,9 +195,15 @@ async def plan(service: Service, file: ConfigFile, *, only_new: bool = False) ->
 
 async def _create(service: Service, tenant: str | None, spec: NewExperiment) -> None:
     """Create an experiment of a tenant that there is by now."""
-    who = service.tenant(tenant)
+    who = _author(service, tenant)
     assert who is not None
-    await service.create(who, spec, request_id=_REQUEST)
+    await service.create(who, spec)
+
+
+def _author(service: Service, tenant: str | None) -> Principal | None:
+    """Return the local administrator of a tenant, as the author of changes by a file."""
+    who = service.tenant(tenant)
+    return None if who is None else replace(who, request_id=_REQUEST)
 
 
 async def _changes(
@@ -215,7 +223,7 @@ async def _changes(
     for arm in arms:
         known = stored.get(arm.name)
         if known is None:
-            add = partial(service.add_arm, who, name, arm, request_id=_REQUEST)
+            add = partial(service.add_arm, who, name, arm)
             steps.append(Step(f"{name}: add the arm {arm.name}", add))
         elif known.status != "active":
             raise _refusal(name, f"the arm {arm.name!r} is retired, and its name stays taken")
@@ -233,7 +241,7 @@ async def _changes(
     for each in gone:
         if stored[each].place == experiment.pinned:
             raise _refusal(name, f"the arm {each!r} is pinned; resume the experiment first")
-        retire = partial(service.retire_arm, who, name, each, request_id=_REQUEST)
+        retire = partial(service.retire_arm, who, name, each)
         steps.append(Step(f"{name}: retire the arm {each}", retire))
     if gone:
         await _check_awaited(service, who, experiment, gone)
@@ -243,7 +251,7 @@ async def _changes(
 async def _patch(service: Service, who: Principal, name: str, changes: dict[str, Any]) -> None:
     """Change settings of an experiment, as it is by now."""
     version = service.experiment_state(who, name).version
-    await service.patch(who, name, changes, if_match=version, request_id=_REQUEST)
+    await service.patch(who, name, changes, if_match=version)
 
 
 async def _check_awaited(
