@@ -14,9 +14,8 @@ from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.config import Arm, Config, NewExperiment, check_arm, checked
 from bothworlds.serve.domain.experiment import Experiment, short
 from bothworlds.serve.domain.folds import Fold
-from bothworlds.serve.domain.replicas import Replicas
+from bothworlds.serve.domain.part import Part
 from bothworlds.serve.domain.rules import check_name
-from bothworlds.serve.domain.state import State
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import folding, segments
 from bothworlds.serve.store.rows import ArmRow, AuditRow, ExperimentRow
@@ -29,23 +28,11 @@ ATTEMPTS = 5
 """How often a change is tried while other changes of the experiment come first."""
 
 
-class Administration:
-    """Changes of the configuration of a service.
-
-    Parameters
-    ----------
-    state : State
-        Of the service.
-    replicas : Replicas
-        What reads the configuration after a change.
-    """
-
-    def __init__(self, state: State, replicas: Replicas) -> None:
-        self._state = state
-        self._replicas = replicas
+class Administration(Part):
+    """Changes of the configuration of a service."""
 
     def _document(self, who: Principal, name: str) -> dict[str, Any]:
-        found = self._state.experiments.find(who.tenant, name)
+        found = self._experiments.find(who.tenant, name)
         return found.document(self._replicas.state_age())
 
     async def administer(
@@ -62,7 +49,7 @@ class Administration:
         audit = audit_row(who, action, name, dict(change))
         pair = None if expected is None else (expected.id, expected.version)
         try:
-            await self._state.committer.run(lambda writer: writer.administer(audit, work, pair))
+            await self._committer.run(lambda writer: writer.administer(audit, work, pair))
         except LookupError:
             await self._replicas.reload()
             raise Problem("config_changed") from None
@@ -120,7 +107,7 @@ class Administration:
         self, who: Principal, name: str, changes: Mapping[str, Any], *, if_match: int
     ) -> dict[str, Any]:
         """Change the configuration of an experiment, if it still has version ``if_match``."""
-        experiment = self._state.experiments.find(who.tenant, name)
+        experiment = self._experiments.find(who.tenant, name)
         config = experiment.config.changed(changes)
         config.check_shares([*experiment.places], experiment.names(experiment.active))
         if experiment.version != if_match:
@@ -151,7 +138,7 @@ class Administration:
         """
 
         async def attempt() -> dict[str, Any]:
-            experiment = self._state.experiments.find(who.tenant, name)
+            experiment = self._experiments.find(who.tenant, name)
             mode, pinned, epoch = _next_mode(experiment, action, arm)
 
             def work(writer: Writer) -> None:
@@ -182,7 +169,7 @@ class Administration:
             raise Problem("invalid_request", "The probability must be strictly between 0 and 1.")
 
         async def attempt() -> dict[str, Any]:
-            experiment = self._state.experiments.find(who.tenant, name)
+            experiment = self._experiments.find(who.tenant, name)
             if arm.name in experiment.places:
                 raise Problem("arm_id_used")
             if experiment.known >= records.MOST_ARMS:
@@ -220,7 +207,7 @@ class Administration:
         """Retire an arm for good; its name is not used again."""
 
         async def attempt() -> None:
-            experiment = self._state.experiments.find(who.tenant, name)
+            experiment = self._experiments.find(who.tenant, name)
             place = experiment.places.get(arm)
             if place is None or place not in experiment.active:
                 raise Problem("arm_not_found", f"There is no active arm {short(arm)}.")

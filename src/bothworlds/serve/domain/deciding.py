@@ -15,6 +15,7 @@ from bothworlds.serve.domain.advised import Advice
 from bothworlds.serve.domain.answers import Decided, Principal, Replayed
 from bothworlds.serve.domain.draws import Lineup
 from bothworlds.serve.domain.experiment import MODE_NUMBERS, Experiment
+from bothworlds.serve.domain.part import Part
 from bothworlds.serve.domain.replicas import Replicas
 from bothworlds.serve.domain.rules import check_name, check_request_key, check_unit
 from bothworlds.serve.domain.segments import Segment
@@ -30,24 +31,12 @@ AFTER = 5e-7
 """Seconds by which an id is later than the one before at least: doubles and ids can tell these."""
 
 
-class Deciding:
-    """Decisions of a service.
-
-    Parameters
-    ----------
-    state : State
-        Of the service.
-    replicas : Replicas
-        What creates segments.
-    """
+class Deciding(Part):
+    """Decisions of a service."""
 
     def __init__(self, state: State, replicas: Replicas) -> None:
-        self._state = state
-        self._replicas = replicas
-        self._experiments = state.experiments
+        super().__init__(state, replicas)
         self._by_name = state.experiments.by_name
-        self._committer = state.committer
-        self._counters = state.counters
         self._replica = state.store.replica
         self._identities = Identities()
         self._seq = 0

@@ -16,9 +16,10 @@ from bothworlds.serve.domain.answers import FeedbackItem, Principal, Told
 from bothworlds.serve.domain.draws import LARGEST_SUM, PER_ONE
 from bothworlds.serve.domain.experiment import COLD, Experiment
 from bothworlds.serve.domain.folds import Order
+from bothworlds.serve.domain.part import Part
 from bothworlds.serve.domain.records import Record
-from bothworlds.serve.domain.replicas import Replicas, StaleReplica
-from bothworlds.serve.domain.state import CHUNK, State
+from bothworlds.serve.domain.replicas import StaleReplica
+from bothworlds.serve.domain.state import CHUNK
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.commit import Item, Written, resolve
 from bothworlds.serve.store.rows import Activation, FeedbackRow, Stored
@@ -27,22 +28,8 @@ Checked = tuple[FeedbackRow, Experiment, float]
 """A feedback that can be written: its row, its experiment, and its reservation there."""
 
 
-class Feedback:
-    """Feedback of a service.
-
-    Parameters
-    ----------
-    state : State
-        Of the service.
-    replicas : Replicas
-        Where a newer configuration comes from.
-    """
-
-    def __init__(self, state: State, replicas: Replicas) -> None:
-        self._state = state
-        self._replicas = replicas
-        self._committer = state.committer
-        self._counters = state.counters
+class Feedback(Part):
+    """Feedback of a service."""
 
     async def feedback(
         self,

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import Principal, log_document
 from bothworlds.serve.domain.experiment import Experiment, Snapshot
-from bothworlds.serve.domain.state import DAY, State
+from bothworlds.serve.domain.part import Part
+from bothworlds.serve.domain.state import DAY
 from bothworlds.serve.domain.tokens import Keyring, first_identity
 from bothworlds.serve.ops.away import Desk
 from bothworlds.serve.ops.exports import format_of
@@ -20,17 +21,8 @@ from bothworlds.serve.store.rows import CheckpointRow, from_bytes
 T = TypeVar("T")
 
 
-class History:
-    """Log, checkpoints and audit rows of a service.
-
-    Parameters
-    ----------
-    state : State
-        Of the service.
-    """
-
-    def __init__(self, state: State) -> None:
-        self._state = state
+class History(Part):
+    """Log, checkpoints and audit rows of a service."""
 
     async def audit(
         self, who: Principal, *, after: int = 0, limit: int = 1000
@@ -49,7 +41,7 @@ class History:
         self, who: Principal, name: str, *, after: int = 0, limit: int = CHECKPOINTS
     ) -> list[dict[str, Any]]:
         """Return where an experiment stood at some moments, oldest first."""
-        experiment = self._state.experiments.find(who.tenant, name)
+        experiment = self._experiments.find(who.tenant, name)
         return await self._state.read(
             lambda reader: [
                 _checkpoint(experiment, row)
@@ -76,14 +68,14 @@ class History:
     def _log(
         self, who: Principal, name: str, since: float | None
     ) -> tuple[Snapshot, Keyring, float | None]:
-        experiment = self._state.experiments.find(who.tenant, name)
+        experiment = self._experiments.find(who.tenant, name)
         return experiment.snapshot(), self._state.keyring, since
 
     async def looked_up(
         self, who: Principal, name: str, work: Callable[[Reader, Snapshot], T]
     ) -> T:
         """Look something up about an experiment, away from the event loop."""
-        experiment = self._state.experiments.find(who.tenant, name)
+        experiment = self._experiments.find(who.tenant, name)
         return await self._state.look_up(_looked_up, work, experiment.snapshot())
 
     async def gaps(self, who: Principal, name: str) -> dict[str, int]:
@@ -92,7 +84,7 @@ class History:
         A decision is known to be missing if its feedback came. A process that was killed may have
         lost decisions of its last moments; their number is unknown.
         """
-        experiment = self._state.experiments.find(who.tenant, name)
+        experiment = self._experiments.find(who.tenant, name)
         missing, unclean = await self._state.read(lambda reader: reader.lost(experiment.id))
         return {"missing": missing, "unclean": unclean}
 

@@ -16,7 +16,7 @@ from bothworlds.serve.domain.administration import Administration
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.experiment import short
 from bothworlds.serve.domain.rules import check_name
-from bothworlds.serve.domain.state import DAY, State
+from bothworlds.serve.domain.state import DAY
 from bothworlds.serve.domain.tokens import LAST_KEY, new_key
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.rows import KeyRow
@@ -124,20 +124,8 @@ def check_operator(who: Principal, what: str) -> None:
         )
 
 
-class Keys:
-    """The API keys and token keys of a service.
-
-    Parameters
-    ----------
-    state : State
-        Of the service.
-    administration : Administration
-        What runs a change with its audit row.
-    """
-
-    def __init__(self, state: State, administration: Administration) -> None:
-        self._state = state
-        self._administration = administration
+class Keys(Administration):
+    """The API keys and token keys of a service."""
 
     def principal(self, key: str) -> Principal | None:
         """Return the holder of a key, None if the key is not valid."""
@@ -183,7 +171,7 @@ class Keys:
         if who.until is not None:
             raise Problem("scope_missing", "A token cannot mint tokens.")
         if experiment is not None:
-            self._state.experiments.find(who.tenant, experiment)
+            self._experiments.find(who.tenant, experiment)
         until = self._state.now() + seconds
         secret = self.derive_secret(b"decide tokens")
         return decide_tokens.sign(secret, who.key_id, until, experiment), until
@@ -214,7 +202,7 @@ class Keys:
         if tenant is not None and who.key_id is not None:
             raise Problem("scope_missing", "A key cannot create keys of other tenants.")
         made = NewKey.made(who.tenant, scopes, label, tenant)
-        await self._administration.administer(who, "create_key", None, made.change(), made.put)
+        await self.administer(who, "create_key", None, made.change(), made.put)
         return made.secret, key_document(self._state.keys[made.row.id])
 
     async def revoke_key(self, who: Principal, key_id: str) -> None:
@@ -225,7 +213,7 @@ class Keys:
             if not writer.revoke_key(who.tenant, key_id, at):
                 raise Problem("key_not_found", f"There is no valid key {short(key_id)}.")
 
-        await self._administration.administer(who, "revoke_key", None, {"key": key_id}, work)
+        await self.administer(who, "revoke_key", None, {"key": key_id}, work)
 
     def keys(self, who: Principal) -> list[dict[str, Any]]:
         """Return the API keys of this tenant, without secrets."""
@@ -239,7 +227,7 @@ class Keys:
         """
         check_operator(who, "The token keys")
         now = self._state.now()
-        windows = [each.config.feedback_window for each in self._state.experiments.by_id.values()]
+        windows = [each.config.feedback_window for each in self._experiments.by_id.values()]
         keep = now - max(windows, default=0.0) - DAY
         kept = {
             key.id for key in self._state.configuration.token_keys
@@ -257,5 +245,5 @@ class Keys:
         def work(writer: Writer) -> None:
             writer.put_token_key(number, secret, now, keep)
 
-        await self._administration.administer(who, "rotate_token_key", None, {"key": number}, work)
+        await self.administer(who, "rotate_token_key", None, {"key": number}, work)
         return number

@@ -12,7 +12,7 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.administration import audit_row, log_change
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.draws import LARGEST_SUM
-from bothworlds.serve.domain.state import State
+from bothworlds.serve.domain.part import Part
 from bothworlds.serve.domain.sums import StateRow
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import folding
@@ -20,23 +20,14 @@ from bothworlds.serve.store.folding import Folds
 from bothworlds.serve.store.writer import Writer, living
 
 
-class Quarantine:
-    """Feedback of a service that was stored and not learned from.
-
-    Parameters
-    ----------
-    state : State
-        Of the service.
-    """
-
-    def __init__(self, state: State) -> None:
-        self._state = state
+class Quarantine(Part):
+    """Feedback of a service that was stored and not learned from."""
 
     async def quarantined(
         self, who: Principal, name: str, limit: int = 1000
     ) -> list[dict[str, Any]]:
         """Return feedback in quarantine, oldest first."""
-        experiment = self._state.experiments.find(who.tenant, name)
+        experiment = self._experiments.find(who.tenant, name)
         rows = await self._state.read(lambda reader: reader.quarantined(experiment.id, limit))
         low, high = experiment.config.bounds
         found = []
@@ -71,7 +62,7 @@ class Quarantine:
     async def _judge(
         self, who: Principal, name: str, ids: Sequence[str] | None, status: str, action: str
     ) -> int:
-        experiment = self._state.experiments.find(who.tenant, name)
+        experiment = self._experiments.find(who.tenant, name)
         if ids is None:
             rows = await self._state.read(lambda reader: reader.quarantined(experiment.id, 100_000))
             chosen = [row.id for row in rows]
@@ -84,7 +75,7 @@ class Quarantine:
         self._state.check_open()
         ledger = self._state.ledger
         audit = audit_row(who, action, name, change)
-        orders = self._state.committer.orders
+        orders = self._committer.orders
 
         def work(writer: Writer) -> tuple[int, list[StateRow], Folds]:
             states: list[StateRow] = []
@@ -109,7 +100,7 @@ class Quarantine:
             ledger.folds.update(folds)
             return count, states, folds
 
-        count, states, folds = await self._state.committer.run(work)
-        self._state.experiments.learned(states, folds)
+        count, states, folds = await self._committer.run(work)
+        self._experiments.learned(states, folds)
         log_change(audit)
         return count

@@ -4,9 +4,8 @@ A `Service` belongs to one event loop.  Decisions are made in memory and answere
 the disk, unless they are asked to be kept first; feedback is answered when it is committed.  Other
 threads write (`bothworlds.serve.store.commit`) and read; what they find out is applied in the loop.
 
-The work is done by parts over one `State`, each in a module of its own: `deciding`, `feedback`,
-`administration`, `keys`, `quarantine`, `history` and `replicas`.  Their public methods are those of
-the service.
+The work is done by its bases over one `State`, each in a module of its own: `deciding`, `feedback`,
+`administration`, `keys`, `quarantine` and `history`.
 
 Refusals are `bothworlds.serve.problems.Problem`; a method that raises one has changed nothing.
 """
@@ -21,7 +20,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 from bothworlds.errors import StoreError
-from bothworlds.serve.domain.administration import Administration
 from bothworlds.serve.domain.answers import Decided, FeedbackItem, Principal, Told
 from bothworlds.serve.domain.config import Arm, NewExperiment
 from bothworlds.serve.domain.deciding import Deciding
@@ -63,7 +61,7 @@ LOST_SECONDS = 1.0
 """How often the service checks that its store is still the one it opened."""
 
 
-class Service:
+class Service(Deciding, Feedback, Keys, Quarantine, History):
     """The decision service.
 
     `open` makes one; `close` ends it with everything written.
@@ -101,48 +99,11 @@ class Service:
         self.store = store
         self.settings = settings
         self.state = state = State(store, settings)
-        self.replicas = replicas = Replicas(state)
+        self.replicas = Replicas(state)
+        super().__init__(state, self.replicas)
         self.upkeep = Upkeep(state)
         self._tasks: list[asyncio.Task[None]] = []
-        self._experiments = state.experiments
-        # The methods of the parts are the service's own: a call costs no second one.
-        deciding = Deciding(state, replicas)
-        self.decide = deciding.decide
-        self.decide_at_once = deciding.decide_at_once
-        self.decide_many = deciding.decide_many
-        feedback = Feedback(state, replicas)
-        self.feedback = feedback.feedback
-        self.tell = feedback.tell
-        self.feedback_many = feedback.feedback_many
-        self.activate = feedback.activate
-        administration = Administration(state, replicas)
-        self.create = administration.create
-        self.create_tenant = administration.create_tenant
-        self.patch = administration.patch
-        self.set_mode = administration.set_mode
-        self.add_arm = administration.add_arm
-        self.retire_arm = administration.retire_arm
-        keys = Keys(state, administration)
-        self.principal = keys.principal
-        self.holder = keys.holder
-        self.derive_secret = keys.derive_secret
-        self.mint_token = keys.mint_token
-        self.create_key = keys.create_key
-        self.revoke_key = keys.revoke_key
-        self.keys = keys.keys
-        self.rotate_token_key = keys.rotate_token_key
-        quarantine = Quarantine(state)
-        self.quarantined = quarantine.quarantined
-        self.release = quarantine.release
-        self.drop = quarantine.drop
-        history = History(state)
-        self.audit = history.audit
-        self.checkpoints = history.checkpoints
-        self.rows = history.rows
-        self.export = history.export
-        self.looked_up = history.looked_up
-        self.gaps = history.gaps
-        self.state_age = replicas.state_age
+        self.state_age = self.replicas.state_age
         self.flushed = state.committer.flushed
 
     # --- opening and closing ---------------------------------------------------------------------
