@@ -182,13 +182,10 @@ class Fold:
         """Return an independent fold in the same state."""
         return replace(self, F=self.F.copy())
 
-    def numbered(self, rows: Iterable[FeedbackRow]) -> list[FeedbackRow]:
-        """Return feedback with the next numbers; `learn` receives the part that is learned from."""
-        found = []
-        for row in rows:
-            self.number += 1
-            found.append(row._replace(number=self.number))
-        return found
+    def numbered(self, row: FeedbackRow) -> FeedbackRow:
+        """Return feedback with the next number; `learn` receives it if it is learned from."""
+        self.number += 1
+        return row._replace(number=self.number)
 
     # --- learning --------------------------------------------------------------------------------
 

@@ -28,7 +28,9 @@ class History(Part):
         self, who: Principal, *, after: int = 0, limit: int = 1000
     ) -> list[dict[str, Any]]:
         """Return the audit log, oldest first."""
-        rows = await self._state.read(lambda reader: reader.audit(who.tenant, after, limit))
+        rows = await self._state.read(
+            lambda reader: reader.audit(who.tenant, "id > ? ORDER BY id LIMIT ?", after, limit)
+        )
         return [
             {
                 "id": row.id, "at": row.at, "key_id": row.key_id, "action": row.action,

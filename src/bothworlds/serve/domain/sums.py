@@ -415,16 +415,9 @@ class StateRow:
         """Return a row of the table ``state``: its key, version and `STATE`."""
         experiment, epoch, segment, shard, version = row[:5]
         sums, told, lost, decided, learned, rounds, newest, used_at = row[5:]
-        return cls(
-            experiment,
-            epoch,
-            segment,
-            shard,
-            version,
-            Sums(from_bytes(sums), from_bytes(told), from_bytes(lost), learned, newest),
-            Counts(array("q", from_bytes(decided).tolist()), rounds),
-            used_at,
-        )
+        found = Sums(from_bytes(sums), from_bytes(told), from_bytes(lost), learned, newest)
+        counts = Counts(array("q", from_bytes(decided).tolist()), rounds)
+        return cls(experiment, epoch, segment, shard, version, found, counts, used_at)
 
     def __post_init__(self) -> None:
         self.key = self.experiment, self.epoch, self.segment

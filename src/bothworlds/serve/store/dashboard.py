@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from bothworlds.serve.store.reader import Reader
@@ -107,11 +106,4 @@ def replicas(reader: Reader, experiment: int, epoch: int, own: int) -> list[Repl
 
 def changes_of(reader: Reader, tenant: int, experiment: str, limit: int) -> list[AuditRow]:
     """Return audit rows of one experiment, newest first."""
-    return [
-        AuditRow(at, tenant, key, action, experiment, request, json.loads(change), id)
-        for id, at, key, action, request, change in reader.rows(
-            "SELECT id, at, key_id, action, request_id, change FROM audit "
-            "WHERE tenant = ? AND experiment = ? ORDER BY id DESC LIMIT ?",
-            (tenant, experiment, limit),
-        )
-    ]
+    return reader.audit(tenant, "experiment = ? ORDER BY id DESC LIMIT ?", experiment, limit)

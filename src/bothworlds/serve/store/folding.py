@@ -93,10 +93,10 @@ def number_feedback(
     numbered = []
     for row in rows:
         fold = folds.get((row.experiment, row.epoch))
-        if fold is not None and row.status == "learned":
-            numbered += fold.numbered([row])
-        else:
+        if fold is None or row.status != "learned":
             numbered.append(row)
+        else:
+            numbered.append(fold.numbered(row))
     return numbered, folds
 
 

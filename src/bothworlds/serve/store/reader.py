@@ -400,13 +400,13 @@ class Reader(Connection, ABC):
         )
         return list(map(CheckpointRow._make, found))
 
-    def audit(self, tenant: int, after: int, limit: int) -> list[AuditRow]:
-        """Return audit rows of a tenant, oldest first."""
+    def audit(self, tenant: int, where: str, *values: Any) -> list[AuditRow]:
+        """Return audit rows of a tenant; ``where`` is the rest of the query, with its values."""
         return [
             AuditRow(at, tenant, key, action, experiment, request, json.loads(change), id)
             for id, at, key, action, experiment, request, change in self.rows(
                 "SELECT id, at, key_id, action, experiment, request_id, change FROM audit "
-                "WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?",
-                (tenant, after, limit),
+                f"WHERE tenant = ? AND {where}",
+                (tenant, *values),
             )
         ]
