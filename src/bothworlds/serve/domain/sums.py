@@ -23,7 +23,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +162,7 @@ def extent(raw: Any, ends: Any) -> Any:
 
 def _joined(raws: Sequence[bytes]) -> tuple[NDArray[np.uint8], Units]:
     """Return records one after the other, and where each ends."""
-    ends = np.cumsum(np.fromiter(map(len, raws), np.int64, len(raws)))
+    ends = np.array([*accumulate(map(len, raws))], np.int64)
     return np.frombuffer(bytearray(b"").join(raws), np.uint8), ends
 
 
@@ -288,16 +288,13 @@ class Sums:
 
     def grown(self, n_arms: int, n_experts: int = 0) -> Sums:
         """Return a copy for at least this many arms and experts."""
-        n = max(n_arms, self.n_arms)
-        return Sums(
-            np.concatenate(
-                [grown(self.sums[: self.n_arms + 1], n), _longer(self.experts, n_experts)]
-            ),
-            _longer(self.told, n).copy(),
-            _longer(self.lost, n).copy(),
-            self.learned,
-            self.newest,
-        )
+        n, sums, told, lost = max(n_arms, self.n_arms), self.sums, self.told, self.lost
+        # Most commits meet arms that are known, and joining arrays costs more than copying them.
+        if n > self.n_arms or n_experts > self.experts.size:
+            arms = grown(sums[: self.n_arms + 1], n)
+            sums = np.concatenate([arms, _longer(self.experts, n_experts)])
+            told, lost = _longer(told, n), _longer(lost, n)
+        return Sums(sums.copy(), told.copy(), lost.copy(), self.learned, self.newest)
 
     def learned_from(self, raws: Sequence[bytes], losses: Sequence[float]) -> Sums:
         """Return these sums with the contributions of some decisions, given records and losses.
