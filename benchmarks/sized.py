@@ -22,7 +22,7 @@ CONNECTIONS = 200
 MANY = 1000
 TURNS = 5
 SECONDS = 3.0
-SETTLING = 1.5
+SETTLING = 2.5
 """Seconds after which the log is written, which waits for more rows of each experiment."""
 SOME = """
 local paths = {}
