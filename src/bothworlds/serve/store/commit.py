@@ -62,7 +62,7 @@ LOG_SECONDS = 0.1
 Every statement makes the thread ask for the interpreter, which the event loop gives back and takes
 for each request: it wakes up dozens of times before it gets it. Batches of half this size doubled
 the CPU time of the log."""
-LOG_LONGEST = 2.0
+LOG_LONGEST = 1.0
 """How long it waits at most for others of its experiment, where they are cheaper together."""
 FEW_LOG_ROWS = 128
 """Rows of the log that are too few to be worth a longer wait."""
