@@ -132,7 +132,9 @@ class Experiment(Learned):
         self.name = row.name
         self.config = Config.from_document(row.config)
         # What decisions and feedback read: the same, shared with experiments of equal settings.
-        self.rules = Config.from_document({**row.config, "description": ""})
+        self.rules = self.config
+        if self.config.description:
+            self.rules = Config.from_document({**row.config, "description": ""})
         self.mode = row.mode
         self.pinned = row.pinned
         self.epoch = row.epoch
