@@ -65,6 +65,7 @@ from bothworlds.serve.store import (
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.postgres import PostgresReader, PostgresWriter
 from bothworlds.serve.store.rows import CLOCK_LIMIT, Replica
+from bothworlds.serve.store.sqlite import SqliteReader
 from bothworlds.serve.store.writer import Writer
 
 ME = Service.LOCAL
@@ -467,15 +468,18 @@ class SimulatedWriter(PostgresWriter):
 class SimulatedReader(PostgresReader):
     """The reader of PostgreSQL, which reads a configuration once for all replicas."""
 
+    versions = SqliteReader.versions
+
     def configuration(self, known=None):
         database = self.line.connected().database
-        now = tuple([database.versions[each] for each in CONFIGURATION])
+        now = (id(known), *[database.versions[each] for each in CONFIGURATION])
         read = database.configurations
         if now not in read:
             if len(read) > MANY:
                 read.clear()
-            read[now] = super().configuration()
-        return read[now]
+            # With the known one: an address that is free again may be another one's.
+            read[now] = super().configuration(known), known
+        return read[now][0]
 
 
 CONFIGURATION = (

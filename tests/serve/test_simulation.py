@@ -1,6 +1,7 @@
 """Simulation: the service survives its schedules, and no planted bug does."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -20,6 +21,7 @@ from bothworlds.serve.ops.verify import verify_store
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import commit, postgres, writer
 from bothworlds.serve.store.postgres import LEASE, PostgresWriter
+from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import IncarnationRow
 from bothworlds.serve.store.writer import Writer
 from serve import simulation
@@ -56,6 +58,17 @@ def s1_ids_without_seals_or_an_end(plant):
 @bug
 def s2_a_replica_keeps_a_configuration_that_is_gone(plant):
     plant.setattr(Replicas, "_went_back", lambda self, found: False)
+
+
+@bug
+def a_changed_experiment_is_not_read_again(plant):
+    def change(former, self, known=None):
+        found = former(self, known)
+        old = {} if known is None else {row.id: row for row in known.experiments}
+        rows = tuple(old.get(row.id, row) for row in found.experiments)
+        return replace(found, experiments=rows)
+
+    around(plant, Reader, "configuration", change)
 
 
 @bug
