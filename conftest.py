@@ -137,6 +137,14 @@ def pytest_addoption(parser):
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run in a random order")
 
 
+def changed_at(folder):
+    """Return when a folder was changed; 0 for one that another run of the tests has removed."""
+    try:
+        return folder.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
 def pytest_sessionstart(session):
     """Remove the machine code of all but the latest sources that were tested."""
     if hasattr(session.config, "workerinput") or os.environ["NUMBA_CACHE_DIR"] != str(CODE):
@@ -146,9 +154,9 @@ def pytest_sessionstart(session):
     own = sources.digest(*sources.KERNELS).hex()[:16]
     for folder in CODE.glob(f"bothworlds-{own}-*"):
         os.utime(folder)
-    package = sorted(CODE.glob("bothworlds-*"), key=os.path.getmtime)
+    package = sorted(CODE.glob("bothworlds-*"), key=changed_at)
     # Kernels of tests are kept by the place of their file, some in a folder of one run.
-    others = [each for each in CODE.glob("*_*") if time.time() - each.stat().st_mtime > 86_400]
+    others = [each for each in CODE.glob("*_*") if time.time() - changed_at(each) > 86_400]
     for folder in package[:-KEPT] + others:
         shutil.rmtree(folder, ignore_errors=True)
 
