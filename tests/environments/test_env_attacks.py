@@ -195,6 +195,12 @@ def test_the_base_lends_everything_but_its_losses():
     assert Corrupted(base, 1, "swap") != Corrupted(base, 1)
 
 
+def test_the_base_takes_arguments_by_name():
+    world = Corrupted(Adversarial(np.full((5, 3), 0.5)), budget=2.0, targets=[0])
+    assert world.best_cumulative(checkpoints=np.array([4])) == [2.0]
+    assert world.start(rng=np.random.default_rng(0)).size == 4
+
+
 @pytest.mark.statistical
 def test_hiding_hurts_by_about_the_budget():
     base, policies = Stochastic.gap(4, 0.25), {"tsallis": bw.TsallisINF()}

@@ -48,8 +48,8 @@ def _of_the_base(name: str) -> Any:
         return property(lambda self: getattr(self.base, name), doc=own.__doc__)
 
     @functools.wraps(own)
-    def asked(self: Wrapped, *given: Any) -> Any:
-        return getattr(self.base, name)(*given)
+    def asked(self: Wrapped, *given: Any, **named: Any) -> Any:
+        return getattr(self.base, name)(*given, **named)
 
     return asked
 
