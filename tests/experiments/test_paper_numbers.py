@@ -1,8 +1,8 @@
 """Regret of every algorithm at K = 8, gap 1/8, compared with what is known of the paper's figures.
 
-References are those of `bothworlds.experiments.claims.published`: the figure of the conference
-version and independent simulations with their standard errors. A measured mean must lie within four
-standard errors, ours and the reference's joined, plus the reading error of a figure.
+References are the figure of the conference version, `bothworlds.experiments.claims.published`, and
+independent simulations with their standard errors, `benchmarks.simulated`. A measured mean must lie
+within four standard errors, ours and the reference's joined, plus the reading error of a figure.
 """
 
 import math
