@@ -43,8 +43,12 @@ def arm(store, point, count):
 
     def dying(self, *arguments):
         nonlocal passed
-        # Sweeps and checkpoints are answered by posts as well, as often as the clock lets them.
-        passed += point != "after_write" or arguments[0] == self._answer
+        if point == "before_write":
+            # Most commits write counts of decisions alone, as often as the clock lets them.
+            passed += any(not row.counted for row in arguments[0])
+        else:
+            # Sweeps and checkpoints are answered by posts as well, likewise.
+            passed += point != "after_write" or arguments[0] == self._answer
         if point in ("before_write", "after_write", "in_the_sweeper") and passed == count:
             os.kill(os.getpid(), signal.SIGKILL)
         result = method(self, *arguments)
