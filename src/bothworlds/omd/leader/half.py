@@ -10,7 +10,7 @@ from typing import Any
 from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.vectors import advance, load, lowest_bit, splat, store, stride
 from bothworlds.omd import half, recentring
-from bothworlds.omd.few import LEAST, fits
+from bothworlds.omd.few import LEAST
 from bothworlds.omd.leader import membership
 from bothworlds.omd.leader.drawing import ROUNDING
 from bothworlds.omd.leader.families import (
@@ -179,12 +179,11 @@ def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, lik
     while leaving != 0:
         place = lowest_bit(leaving)
         z = leave(K, t, advance(S, half.ESTIMATES * W + place), W, M, place, W, near_below)
-        if fits(K):
-            S[LEAST * W + place] = z
-        else:
-            S[half.CENTRE * W + place] = -1.0
-            for row in range(half.SUM2, half.SHARE):
-                S[row * W + place] = 1.0
+        # Each solver has rows of its own to start from; any start leads to the root.
+        S[half.CENTRE * W + place] = -1.0
+        for row in range(half.SUM2, half.SHARE):
+            S[row * W + place] = 1.0
+        S[LEAST * W + place] = z
         leaving &= leaving - 1
     while entering != 0:
         place = lowest_bit(entering)

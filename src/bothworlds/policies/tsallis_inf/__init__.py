@@ -45,7 +45,7 @@ import numpy as np
 
 from bothworlds.arguments import Estimator, keep, one_of, positive, share
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.omd import few
+from bothworlds.omd import ahead, few
 from bothworlds.omd import half as half_step
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.learning_rates import INVERSE_SQRT, THEOREM_3, Constant, Schedule, encode
@@ -209,14 +209,17 @@ class TsallisINF(Policy):
             from bothworlds.policies.tsallis_inf import leading_many
 
             return leading_many.program(own, n_arms, estimator, horizon)
-        # Of the two solvers, the one for this number of arms; tiles have no other number.
+        # The solver for this number of arms; tiles have no other number.
         fitting = few.fits.py_func(n_arms)
         if not lanes:
             both = half.RV if estimator == "rv" else half.IW
             rate = root_rate if self._rate_code()[0] == INVERSE_SQRT else rate_now
             prompt = half.one_solver(estimator, fitting, rate=rate)
             return Program.of(self, n_arms, both, prompt=prompt)
-        solver = half.one_solver(estimator, fitting, fitting and n_arms >= few.HALVED)
+        if estimator == "iw" and 2 <= n_arms <= ahead.MOST:
+            solver = half.ahead_in_tiles(n_arms)
+        else:
+            solver = half.one_solver(estimator, fitting, fitting and n_arms >= few.HALVED)
         own = Program.of(self, n_arms, solver)
         if n_arms < LEADING[estimator]:
             return own

@@ -12,7 +12,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to, take
 from bothworlds.lanes.vectors import load, select, splat, store
 from bothworlds.lanes.wrap import bound
-from bothworlds.omd import few, half
+from bothworlds.omd import ahead, few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.omd.recentring import fade, least
 from bothworlds.policies.base import Kernels, LaneKernels
@@ -100,6 +100,38 @@ def update_beyond_rv(
     add_to(S, half.ESTIMATES, K, arm, by)
     half.shift_near(S, base)
     half.replace_drawn(S, by)
+
+
+# --- tiles, with importance weighting ------------------------------------------------------------
+
+scan: Any = None
+"""How a template looks at the arms; `ahead_in_tiles` fills it in."""
+
+
+def choose_ahead(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve and draw; see `ahead.draw`."""
+    half.recentre_if_due(K, t, S, u)
+    return ahead.draw(K, S, rate_now(K, t, C), u, scan)
+
+
+@jit
+def update_ahead(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_I += l / w_I, and the next root is predicted for a rate that falls as 1 / sqrt(t)."""
+    add_to(S, half.ESTIMATES, K, arm, loss * inverse_p)
+    ahead.predict(S, 1.0 / max(t, ahead.FIRST), loss)
+
+
+@functools.cache
+def ahead_in_tiles(n_arms: int) -> Kernels:
+    """Return the kernels for tiles with at most `ahead.MOST` arms."""
+    return Kernels(_choose_ahead(ahead.scan_for(n_arms)), update_ahead)
+
+
+@functools.cache
+def _choose_ahead(scan: Any) -> Any:
+    return bound(choose_ahead, scan=scan)
 
 
 # --- any number of arms ------------------------------------------------------------------------

@@ -1,0 +1,103 @@
+"""The solver of importance weighting in tiles: exact from any start, one look from its own."""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import bothworlds as bw
+from bothworlds.lanes.vectors import pointer
+from bothworlds.omd import ahead, half
+
+from .test_half import exact_weights
+
+IW = bw.TsallisINF(estimator="iw")
+
+
+@numba.njit
+def draw_each(K, state, eta, u):
+    return ahead.draw(K, pointer(state), eta, u, ahead.scan_each)
+
+
+@numba.njit
+def draw_by_fours(K, state, eta, u):
+    return ahead.draw(K, pointer(state), eta, u, ahead.scan_by_fours)
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.floats(0, 1e4), min_size=2, max_size=11),
+    st.integers(1, 10**6),
+    st.floats() | st.floats(-10, 10),
+    st.floats(0, 1, exclude_max=True),
+)
+@example([0.0, 0.0], 1, math.nan, 0.5)
+@example([0.0, 0.0], 1, math.inf, 0.5)
+@example([0.0] + [9.0] * 10, 10, -math.inf, 0.999999)
+def test_every_start_leads_to_the_root_and_the_arm(L, t, centre, u):
+    L = np.array(L) - min(L)  # policies recentre: x then has all its digits
+    eta = 2 / math.sqrt(t)
+    w = exact_weights(L, eta)
+    ends = np.cumsum(w)
+    for draw in (draw_each, draw_by_fours):
+        state = np.concatenate([IW.start(len(L))[: half.ESTIMATES], L])
+        state[half.CENTRE] = centre
+        arm = draw(len(L), state, eta, u)
+        found = 4 / (eta * (L - state[half.ROOT])) ** 2
+        assert np.abs(found / w - 1).max() < 1e-12
+        assert abs(state[half.INVERSE_P] * w[arm] - 1) < 1e-12
+        # Rounding decides where u meets a cumulative weight.
+        if np.abs(ends[:-1] - u).min() > 1e-12:
+            assert arm == np.searchsorted(ends[:-1], u, side="right")
+
+
+@numba.njit
+def looks(K, rounds, seed, foresight):
+    """Play importance weighting, the best arm 0; return the looks of every round."""
+    np.random.seed(seed)
+    state = np.zeros(half.ESTIMATES + K)
+    S = pointer(state)
+    S[half.CENTRE] = -1.0
+    found = np.zeros(rounds, np.int64)
+    for t in range(1, rounds + 1):
+        eta = 2.0 / math.sqrt(t)
+        low = state[half.ESTIMATES :].min()
+        z = min(max(0.5 * eta * (low - S[half.CENTRE]), 1.0), math.sqrt(K))
+        u, n, unsure = np.random.random(), 0, True
+        while unsure:
+            arm, unsure = ahead.look(K, S, eta, low, z, u, None, ahead.scan_each)
+            z = max(0.5 * eta * (low - S[half.ROOT]), 1.0)
+            n += 1
+        found[t - 1] = n
+        loss = 1.0 if np.random.random() < 0.4375 + 0.125 * (arm > 0) else 0.0
+        S[half.ESTIMATES + arm] += loss * S[half.INVERSE_P]
+        if foresight:
+            ahead.predict(S, 1.0 / max(t, ahead.FIRST), loss)
+        else:
+            S[half.CENTRE] = S[half.ROOT]
+    return found
+
+
+@pytest.mark.parametrize("n_arms", [2, 8, 32, ahead.MOST])
+def test_one_look_a_round_is_enough(n_arms):
+    """A vector looks again if one of its lanes has to, so nearly no lane may have to."""
+    found = looks(n_arms, 10_000, 1, True)
+    assert found.max() <= 6
+    assert found[3000:].mean() < 1.002
+    assert found[300:].mean() < 1.02
+
+
+def test_without_the_prediction_every_second_round_takes_two_looks():
+    """Negative control: the next look starts from the last root."""
+    assert looks(8, 10_000, 1, False)[300:].mean() > 1.4
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=ahead.MOST - 1))
+def test_the_denominator_of_the_prediction_is_positive_where_only_the_rate_changes(r):
+    """With S_2 = 1: 2 S_3^2 > (3/2) e S_4 for e up to 1 / FIRST."""
+    r = np.array([1.0, *r])
+    r /= math.sqrt((r**2).sum())
+    assert 2 * (r**3).sum() ** 2 > 1.5 / ahead.FIRST * (r**4).sum()
