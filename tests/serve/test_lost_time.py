@@ -169,6 +169,37 @@ def test_a_crash_starts_no_incarnation_and_refuses_nothing(served, tmp_path, put
     served(after)
 
 
+@pytest.mark.parametrize("written", [4, 7, 12, 14, 15, 24, None])
+def test_a_mark_that_was_written_in_part_refuses_nothing(served, tmp_path, written):
+    """Only a whole mark that is ahead of the store, the control, starts an incarnation."""
+    mark = tmp_path / "store.db-mark"
+
+    async def crash(service):
+        await service.create(ME, spec("first"))
+        made = await decided(service, "first")
+        await service.flushed()
+        # An earlier id, whose last bytes are greater.
+        held = mark.read_bytes()
+        early = held[:2] + bytes(5) + b"\xff" * 9
+        service.store.writer.mark.put(early if written else b"\xff" * 16)
+        if written:
+            mark.write_bytes(held[:written] + mark.read_bytes()[written:])
+        left = mark.read_bytes()
+        made += await decided(service, "first")
+        # Answered, and not in the log when the process is killed.
+        service.state.committer.log.clear()
+        return made, left
+
+    made, left = served(crash)
+    mark.write_bytes(left)
+
+    async def after(service):
+        assert len(service.state.configuration.incarnations) == (1 if written else 2)
+        return await told(service, made)
+
+    assert served(after) == ({"learned"} if written else {"learned", "bad_signature"})
+
+
 @pytest.mark.parametrize(
     "change",
     [

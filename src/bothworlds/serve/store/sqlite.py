@@ -18,6 +18,7 @@ import logging
 import os
 import sqlite3
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -42,8 +43,8 @@ CACHE = 16_384
 """Kibibytes of pages that the writing connection keeps, eight times as many as by default: the
 last pages of the logs of a thousand experiments."""
 
-_ID, _INODE = 16, 8
-"""Bytes of an id, and of the inode behind it in a mark."""
+_ID, _INODE, _CHECK = 16, 8, 4
+"""Bytes of an id, and of the inode and the checksum behind it in a mark."""
 _LOG = logging.getLogger("bothworlds.serve")
 _Inode = tuple[int, int]
 _served: set[_Inode] = set()
@@ -56,27 +57,37 @@ class _Mark:
     """The newest id in the log of a store, and the store's inode, in a file of its own.
 
     It is written after the commit, so that a crash leaves it behind the store and never ahead. It
-    is not synced, and a mark that cannot be written is left as it is: it only notices less.
+    is not synced, and a mark that cannot be written is left as it is: it only notices less. A write
+    that fails may leave the first bytes of the new id before the last ones of the old id, which may
+    be later than both. The checksum of the id shows that; ``torn`` is then true, and ``id`` None.
     """
 
     def __init__(self, store: Path) -> None:
         self._inode = _inode(store)
         self._file = os.open(f"{store}{MARK}", os.O_RDWR | os.O_CREAT, 0o600)
-        found = os.read(self._file, _ID + _INODE + 1)
-        whole = len(found) in (_ID, _ID + _INODE)
-        self.id = found[:_ID].rstrip(b"\0") if whole else None
+        found = os.read(self._file, _ID + _INODE + _CHECK + 1)
+        id, check = found[:_ID], found[_ID + _INODE :]
+        # Earlier versions wrote no checksum, and the first ones no inode.
+        whole = len(found) in (_ID, _ID + _INODE) or check == _checksum(id)
+        self.id = id.rstrip(b"\0") if whole else None
+        self.torn = bool(found) and not whole
 
     def put(self, id: bytes) -> None:
         """Write an id, or no bytes if there is none."""
         if id == self.id:
             return
         with contextlib.suppress(OSError):
-            os.pwrite(self._file, id.ljust(_ID, b"\0") + self._inode, 0)
+            padded = id.ljust(_ID, b"\0")
+            os.pwrite(self._file, padded + self._inode + _checksum(padded), 0)
             self.id = id
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+
+
+def _checksum(id: bytes) -> bytes:
+    return zlib.crc32(id).to_bytes(_CHECK, "little")
 
 
 def _inode(store: Path) -> bytes:
@@ -94,7 +105,7 @@ def check_log(store: Path) -> None:
     # Without a mark, or the right to read or write it, nothing is noticed.
     with contextlib.suppress(OSError), open(mark, "r+b", buffering=0) as file:
         inode, found = _inode(store), file.read()
-        if len(found) < _ID or found[_ID:] == inode:
+        if len(found) < _ID or found[_ID : _ID + _INODE] == inode:
             return
         if len(found) > _ID and os.path.exists(log) and os.path.getsize(log):
             raise StoreError(
@@ -157,13 +168,13 @@ class SqliteWriter(Writer):
     def _follow_mark(self) -> None:
         """Start a new incarnation if the file is older than its mark: it was copied back.
 
-        So it is without a mark, unless it was never served.
+        So it is without a mark, unless it was never served. A torn mark shows nothing.
         """
         if self.mark is None:
             return
         newest, known = self.newest_id(), self.mark.id
         served = bool(self.rows("SELECT 1 FROM run LIMIT 1"))
-        if served if known is None else known > newest:
+        if not self.mark.torn and (served if known is None else known > newest):
             why = "has no mark next to it" if known is None else "is older than its mark"
             _LOG.warning(
                 "The store %s: it was restored or moved. Decision ids after its last one are "
