@@ -59,6 +59,8 @@ DOUBLE = struct.Struct("<d")
 _EPOCH_AND_ARM = struct.Struct("<5xHH")
 PLACE = struct.Struct("<IH")
 """The experiment and the epoch, as `place` returns them."""
+LINEAGE = struct.Struct("<IHH")
+"""The experiment, the epoch and the number of known arms."""
 
 # Offsets of what compiled code reads.
 EPOCH, ARM, KNOWN, IDENTITY, INVERSE_P, FLAGS, END = 5, 7, 9, 16, 32, 40, 41
@@ -231,21 +233,6 @@ def place(raw: bytes) -> bytes:
     (7, 3)
     """
     return raw[1:ARM]
-
-
-LINEAGE = struct.Struct("<IHH")
-"""The experiment, the epoch and the number of known arms, as `lineage` returns them."""
-
-
-def lineage(raw: bytes) -> bytes:
-    """Return experiment, epoch and known arms of a record that is one, as they stand there.
-
-    Examples
-    --------
-    >>> LINEAGE.unpack(lineage(encode(1, 7, 3, 2, 8, 41, bytes(16), 4.0, NEAR_ALL)))
-    (7, 3, 8)
-    """
-    return raw[1:ARM] + raw[KNOWN : KNOWN + 2]
 
 
 def segment_of(raw: bytes) -> bytes:

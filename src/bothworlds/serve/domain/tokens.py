@@ -75,7 +75,7 @@ class Keyring:
     incarnations : sequence of IncarnationRow
         Incarnations of the deployment, the current one last.
     seals : mapping of bytes to bytes
-        Seals by `records.lineage`; where there is none, it is empty.
+        Seals by the packed `records.LINEAGE`; where there is none, it is empty.
 
     Examples
     --------
@@ -128,9 +128,15 @@ class Keyring:
 
     def _signed_by(self, known: blake2b, raw: bytes) -> str:
         signing = known.copy()
-        signing.update(raw + self._seals.get(records.lineage(raw), b""))
+        signing.update(self._sealed(raw))
         text = b2a_base64(raw + signing.digest(), newline=False)
         return text.rstrip(b"=").translate(_URL_SAFE).decode("ascii")
+
+    def _sealed(self, raw: bytes) -> bytes:
+        """Return a record with the seal of its experiment, epoch and known arms behind it."""
+        known = records.KNOWN
+        lineage = raw[1 : records.ARM] + raw[known : known + 2]
+        return raw + self._seals.get(lineage, b"")
 
     def verify(self, token: str) -> tuple[bytes, Record]:
         """Return the record of a token, as bytes and decoded.
@@ -157,7 +163,7 @@ class Keyring:
             raise Problem("bad_token") from None
         if raw[0] not in self._hashes:
             raise Problem("bad_signature")
-        sealed = raw + self._seals.get(records.lineage(raw), b"")
+        sealed = self._sealed(raw)
         if not _signed(self._hashes[raw[0]], sealed, signature):
             id = raw[records.IDENTITY : records.INVERSE_P]
             if not any(
