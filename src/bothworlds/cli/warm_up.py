@@ -98,11 +98,11 @@ class Remaining:
     --------
     >>> left = Remaining([("Bandit", "UCB1"), ("simulate", "UCB1")])
     >>> left.sentence()
-    '; at most 17 remain'
+    '; at most 16 remain'
     >>> left.count()
     >>> left.finish("Bandit", "UCB1")
     >>> left.sentence()
-    '; at most 5 remain'
+    '; at most 4 remain'
     >>> Remaining([("Bandit", "UCB1(c=2.0)")]).sentence()
     ''
     """
