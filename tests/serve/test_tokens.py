@@ -159,3 +159,12 @@ def test_units_are_hashed_with_the_key_and_the_experiment():
     others = [(b"l" * 32, 1, "eve"), (b"k" * 32, 2, "eve"), (b"k" * 32, 1, "eva")]
     assert one not in [unit_hash(*other) for other in others]
     assert len(unit_hash(b"k" * 32, 1, "\ud800")) == 8
+
+
+def test_a_seal_belongs_to_one_experiment_epoch_and_number_of_arms():
+    raw = records.encode(1, 7, 3, 2, 8, 41, bytes(16), 4.0, records.NEAR_ALL)
+    unsealed = Keyring({1: bytes(32)}, 1).sign(raw)
+    for named in ((7, 3, 8), (6, 3, 8), (7, 2, 8), (7, 3, 9)):
+        ring = Keyring({1: bytes(32)}, 1, seals={records.LINEAGE.pack(*named): b"seal"})
+        assert (ring.sign(raw) == unsealed) == (named != (7, 3, 8))
+        assert ring.verify(ring.sign(raw))[0] == raw
