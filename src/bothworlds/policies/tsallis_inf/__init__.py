@@ -216,8 +216,8 @@ class TsallisINF(Policy):
             rate = root_rate if self._rate_code()[0] == INVERSE_SQRT else rate_now
             prompt = half.one_solver(estimator, fitting, rate=rate)
             return Program.of(self, n_arms, both, prompt=prompt)
-        if estimator == "iw" and 2 <= n_arms <= ahead.MOST:
-            solver = half.ahead_in_tiles(n_arms)
+        if ahead.fits(n_arms, estimator):
+            solver = half.ahead_in_tiles(n_arms, estimator)
         else:
             solver = half.one_solver(estimator, fitting, fitting and n_arms >= few.HALVED)
         own = Program.of(self, n_arms, solver)

@@ -102,36 +102,58 @@ def update_beyond_rv(
     half.replace_drawn(S, by)
 
 
-# --- tiles, with importance weighting ------------------------------------------------------------
+# --- tiles --------------------------------------------------------------------------------------
 
 scan: Any = None
 """How a template looks at the arms; `ahead_in_tiles` fills it in."""
 
 
-def choose_ahead(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+def choose_ahead_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw; see `ahead.draw`."""
     half.recentre_if_due(K, t, S, u)
-    return ahead.draw(K, S, rate_now(K, t, C), u, scan)
+    return ahead.draw(K, S, rate_now(K, t, C), None, u, scan)
+
+
+def choose_ahead_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve and draw, keeping the numbers for the update; see `ahead.draw`."""
+    half.recentre_if_due(K, t, S, u)
+    return ahead.draw(K, S, rate_now(K, t, C), True, u, scan)
 
 
 @jit
-def update_ahead(
+def update_ahead_iw(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
-    """L_I += l / w_I, and the next root is predicted for a rate that falls as 1 / sqrt(t)."""
-    add_to(S, half.ESTIMATES, K, arm, loss * inverse_p)
-    ahead.predict(S, 1.0 / max(t, ahead.FIRST), loss)
+    """L_I += l / w_I, and the next root is predicted."""
+    by = loss * inverse_p
+    add_to(S, half.ESTIMATES, K, arm, by)
+    ahead.predict(S, t, None, by)
+
+
+@jit
+def update_ahead_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_i += B_i for every arm; L_I += (l - B_I) / w_I, and the next root is predicted."""
+    limit, base, by = reduced(K, t, C, inverse_p, loss)
+    x = load(S, half.ROOT, loss)
+    for i in range(half.ESTIMATES, half.ESTIMATES + K):
+        L = load(S, i, loss)
+        store(S, i, with_baseline(L, L - x <= limit))
+    add_to(S, half.ESTIMATES, K, arm, by)
+    ahead.predict(S, t, base, by)
 
 
 @functools.cache
-def ahead_in_tiles(n_arms: int) -> Kernels:
+def ahead_in_tiles(n_arms: int, estimator: Estimator) -> Kernels:
     """Return the kernels for tiles with at most `ahead.MOST` arms."""
-    return Kernels(_choose_ahead(ahead.scan_for(n_arms)), update_ahead)
+    update = update_ahead_rv if estimator == "rv" else update_ahead_iw
+    return Kernels(_choose_ahead(ahead.scan_for(n_arms), estimator), update)
 
 
 @functools.cache
-def _choose_ahead(scan: Any) -> Any:
-    return bound(choose_ahead, scan=scan)
+def _choose_ahead(scan: Any, estimator: Estimator) -> Any:
+    return bound(choose_ahead_rv if estimator == "rv" else choose_ahead_iw, scan=scan)
 
 
 # --- any number of arms ------------------------------------------------------------------------
