@@ -1,8 +1,8 @@
 """Tsallis-INF's own regulariser, alpha = 1/2, in leader mode: w_i = v_i^-2.
 
 Symbols and equations are those of `bothworlds.omd.leader`, with c = 1/2 and p = 2.  Lanes that are
-not in the mode are played by `bothworlds.omd.half` or `bothworlds.omd.few`; among many arms by
-`bothworlds.omd.many`, one by one.
+not in the mode are played by `bothworlds.omd.ahead`, `bothworlds.omd.half` or
+`bothworlds.omd.few`; among many arms by `bothworlds.omd.many`, one by one.
 """
 
 from typing import Any

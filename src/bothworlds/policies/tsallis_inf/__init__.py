@@ -16,7 +16,8 @@ gaps       Theorem 4, xi_i = gap_i^(1 - 2 alpha)   stochastic, needs the true ga
 ========== ======================================= =======================================
 
 At alpha = 1/2 the kernels are those of `bothworlds.omd.half` or, for few and for many arms,
-`bothworlds.omd.few` and `bothworlds.omd.many`; elsewhere one bandit calls the general solver of
+`bothworlds.omd.few` and `bothworlds.omd.many`, and in a tile of repetitions mostly those of
+`bothworlds.omd.ahead`; elsewhere one bandit calls the general solver of
 `bothworlds.omd.step`, and a tile of repetitions that of `bothworlds.omd.powers`; where one arm
 leads it does without, see `bothworlds.omd.leader` and `bothworlds.omd.leader.powers`.
 

@@ -1,4 +1,8 @@
-"""Kernels of Tsallis-INF at alpha = 1/2, over `bothworlds.omd.half` and `bothworlds.omd.few`."""
+"""Kernels of Tsallis-INF at alpha = 1/2.
+
+They call the solvers `bothworlds.omd.half`, `bothworlds.omd.few` and, in tiles,
+`bothworlds.omd.ahead`.
+"""
 
 from __future__ import annotations
 
