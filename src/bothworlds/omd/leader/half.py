@@ -36,6 +36,8 @@ SAVED_OF_MANY, SAVED_OF_MANY_REDUCED = 200.0, 400.0
 PATIENCE = 256
 """Rounds for each arm after which importance weighting enters the mode: sooner, few lanes of a tile
 would, and at 128 arms the remaining arms make a round slower than without the mode."""
+CROWDED = 256
+"""Number of arms up to which lanes wait twice as long as elsewhere before they enter, measured."""
 SLIDING = 0.3
 """Mean loss below which reduced variance goes without the mode.  The leader then falls so fast,
 seen from the near arms, that these outrun their limit, and as far arms fall back behind it: they
@@ -134,9 +136,12 @@ def first_round(K: int) -> int:
     """Return the first round in which a lane may enter the mode.
 
     The lanes of a tile do not all enter at once, and until they have, a round costs both ways of
-    playing it.  With fewer arms that takes longer to pay.
+    playing it.  With fewer arms that takes longer to pay.  Up to `CROWDED` arms a round without the
+    mode costs less than with other regularisers.
     """
-    return max(membership.FIRST, 2**19 // (K * K))
+    if K > CROWDED:
+        return membership.FIRST
+    return max(2 * membership.FIRST, 2**19 // (K * K))
 
 
 @jit
