@@ -445,6 +445,10 @@ def test_a_part_is_compiled_once_for_all_numbers_and_all_callers(tmp_path):
     assert found == "[10.5, 11, ['six', 'six', 'ten', 'ten']]"
     found = python(PARTS_CALL, tmp_path, "ten").strip()
     assert found == "[10.5, 11, []]"
+    # For another processor, the parts are those that are there, and the machine code is not.
+    other = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    found = python(PARTS_CALL, tmp_path, "ten", **other).strip()
+    assert found == "[10.5, 11, ['ten', 'ten']]"
 
 
 def test_a_part_is_no_machine_code():

@@ -1,12 +1,14 @@
 """Cache of machine code on disk, which never stops a process.
 
-Numba's cache, with six differences:
+Numba's cache, with seven differences:
 
 - A function's code is looked for when it is first called, not when its module is imported.
 - Every file ends with a checksum. A damaged or truncated file counts as absent; what was in it
   is compiled again and replaces it.
 - Code found on disk is loaded without Numba's compiler, which takes longer to start than the
   code to load.
+- Functions that only compiled code calls are kept as they were lowered, optimised for no processor
+  yet; processors of an architecture share them.
 - In the folder that NUMBA_CACHE_DIR names, copies of this package share code if their kernels are
   the same, wherever they are installed.
 - A folder that can be read and not written is used for what it holds.
@@ -239,6 +241,15 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             # Seen when several processes compile at once; the code runs and is kept another time.
             if "no compiled object yet" not in str(error):
                 raise
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        """Return the key of a function's code for these types."""
+        key = super()._index_key(sig, codegen)
+        if self._flavour != PART:
+            return key
+        # Name and features of the processor matter where the whole is optimised.
+        types, (triple, *_), content = key
+        return types, triple, content
 
     def _open(self) -> bool:
         """Look for a folder, the first time; return whether there is one."""
