@@ -69,9 +69,7 @@ _SOFT_UNPROVED = (
     "measured, not proved"
 )
 LEADING = {"iw": 2, "rv": 3}
-"""Number of arms from which there is a leader mode.
-
-For two arms and IW it no longer pays, but published runs at the paper's scale were made with it."""
+"""Number of arms from which there is a leader mode."""
 
 
 @dataclass(frozen=True, repr=False)
