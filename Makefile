@@ -10,11 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Of the whole, each worker takes a stretch of its own; one that ends early takes from the other's
 # end. Neighbours, which share fixtures and kernels, so stay together.
 # ORDER="--shuffle 7" runs them in the random order of a seed.
-SHARED := --dist worksteal $(ORDER)
-# Tests that wait for a browser, a database or a process leave their core to a third worker. Those
-# of `make test-fast` wait for nothing.
-ALL := -n 3 $(SHARED)
-COMPUTING := -n 2 $(SHARED)
+SHARED := -n 2 --dist worksteal $(ORDER)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast schedules coverage programs check-core check-minimums lint bench bench-peers docs clean
@@ -26,10 +22,10 @@ run: $(VENV)/.stamp-run  ## Reproduce the paper's figures and tables
 	@$(BIN)/bothworlds paper
 
 test: $(VENV)/.stamp programs  ## Run the tests and the examples of the docstrings
-	$(BIN)/python -m pytest $(ALL)
+	$(BIN)/python -m pytest $(SHARED)
 
 test-fast: $(VENV)/.stamp  ## Run the tests that answer within a minute, once compiled
-	$(BIN)/python -m pytest -q $(COMPUTING) -m "not processes and not statistical and not slow" \
+	$(BIN)/python -m pytest -q $(SHARED) -m "not processes and not statistical and not slow" \
 	    --ignore src/bothworlds/interop/litellm.py --ignore tests/interop/test_litellm.py
 
 schedules: $(VENV)/.stamp  ## Run 100,000 simulated schedules of the service
@@ -38,7 +34,7 @@ schedules: $(VENV)/.stamp  ## Run 100,000 simulated schedules of the service
 coverage: $(VENV)/.stamp programs  ## Measure which lines the tests run
 	mkdir -p .cache/coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q $(ALL) -m "not statistical"
+	$(BIN)/coverage run -m pytest -q $(SHARED) -m "not statistical"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --sort cover
 
@@ -46,7 +42,7 @@ check-core: .venv-core/.stamp  ## Run what needs no extra where nothing but the 
 	.venv-core/bin/python -m pytest -q --core
 
 check-minimums: .venv-minimums/.stamp  ## Run the tests with the lowest stated version of everything
-	.venv-minimums/bin/python -m pytest -q $(ALL) -m "not statistical"
+	.venv-minimums/bin/python -m pytest -q $(SHARED) -m "not statistical"
 
 # Tests use the real Chromium, nginx and Caddy; without them they fail with a sentence.
 programs:
