@@ -12,8 +12,7 @@ import bothworlds as bw
 from bothworlds.lanes.vectors import pointer
 from bothworlds.omd import ahead, half
 from bothworlds.policies.tsallis_inf.parameters import near_limit
-
-from .test_half import exact_weights
+from omd.test_half import exact_weights
 
 IW = bw.TsallisINF(estimator="iw")
 

@@ -74,8 +74,8 @@ HALVED, BY_FOURS = 5, 24
 """Numbers of arms from which it pays to look at half of the lanes at a time, and to see on the way
 only which four the draw falls among, measured."""
 FIRST = 4
-"""Round up to which ``e`` is 1 / 4.  So the denominator of d is positive where only the rate changes:
-with at most `MOST` arms C / B^2 is then at most K^(1/3) / v^2."""
+"""Round up to which ``e`` is 1 / 4.  So the denominator of d is positive where only the rate
+changes: with at most `MOST` arms C / B^2 is then at most K^(1/3) / v^2."""
 SURE = 2e-5  # largest |E| of a last look
 REACH = 1.1  # a cumulative weight moves by less than this times |E| on the way to the root
 
