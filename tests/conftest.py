@@ -1,8 +1,10 @@
 """Settings every test shares: repeatable examples, no windows, a Ctrl-C that is heard."""
 
+import logging
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 # Set before anything imports matplotlib, and inherited by the processes that tests start.
@@ -17,3 +19,14 @@ settings.load_profile("bothworlds")
 # A shell's background job is deaf to Ctrl-C, and so would be the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before():
+    """Take back how a command that ran in this process has set up the log."""
+    loggers = [logging.getLogger(name) for name in ("bothworlds", "uvicorn.error")]
+    before = [(each.handlers, each.propagate, each.level) for each in loggers]
+    yield
+    for each, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        each.handlers, each.propagate = handlers, propagate
+        each.setLevel(level)

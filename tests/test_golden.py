@@ -22,16 +22,19 @@ def recorded(name):
     return json.loads(text) if name.endswith(".json") else text.splitlines()
 
 
+@pytest.mark.locked
 def test_public_names_and_their_signatures():
     assert record.names() == recorded("names.json")
 
 
+@pytest.mark.locked
 def test_the_help_of_every_command():
     found = record.helps()
     assert found == recorded("help.json")
     assert not re.search("<(bool|int|float|str|path|list)", str(found)), "a type of Python"
 
 
+@pytest.mark.locked
 @pytest.mark.processes
 def test_the_openapi_document(tmp_path):
     with served(tmp_path / "empty.db") as service:

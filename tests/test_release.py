@@ -182,6 +182,7 @@ def needed(extras, pins):
     return {name for name, _ in found} - {"bothworlds"}
 
 
+@pytest.mark.locked
 def test_the_lock_pins_everything_that_is_installed():
     pins = pinned()
     names = needed("bench,dev,docs", pins)

@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 
+import llvmlite.binding
 import numpy as np
 import pytest
 
@@ -178,8 +179,9 @@ def test_duels(monkeypatch, shared):
 PROCESSORS = [("generic", "", 4)]
 if platform.machine() in ("x86_64", "AMD64"):
     PROCESSORS += [
-        ("nehalem", "", 4), ("haswell", "", 8), ("haswell", "+avx512f", 16),
-        ("skylake-avx512", "", 16),
+        ("nehalem", "", 4), ("haswell", "", 8), ("skylake-avx512", "", 16),
+        # LLVM 20 leaves the wide registers of a processor unused that it knows without them.
+        ("haswell", "+avx512f", 16 if llvmlite.binding.llvm_version_info >= (21,) else 8),
     ]  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-import logging
 import re
 from pathlib import Path
 
@@ -26,14 +25,8 @@ OPERATING = Path(__file__).parents[2] / "docs" / "service" / "operating.md"
 @pytest.fixture
 def lines():
     stream = io.StringIO()
-    names = ("bothworlds", "uvicorn.error")
-    before = [(logging.getLogger(n).handlers, logging.getLogger(n).propagate) for n in names]
     logs.configure("info", stream)
-    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
-    for name, (handlers, propagate) in zip(names, before, strict=True):
-        logging.getLogger(name).handlers = handlers
-        logging.getLogger(name).propagate = propagate
-        logging.getLogger(name).setLevel(logging.NOTSET)
+    return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def test_a_line_is_an_object(lines):
