@@ -12,7 +12,7 @@ from typing import Any
 from numba import carray
 
 from bothworlds.arguments import Estimator
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.rows import add_to, take
 from bothworlds.lanes.vectors import load, select, splat, store
 from bothworlds.lanes.wrap import bound
@@ -91,17 +91,23 @@ def choose_beyond_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     return half.draw(K, S, eta, near_limit(eta), u, None)
 
 
+@inlined
+def raise_near(K: int, S: Any, limit: Any, arm: Any, by: Any) -> None:
+    """L_i += B_i for every arm, and ``by`` to that of the arm drawn."""
+    x = load(S, half.ROOT, by)
+    for i in range(half.ESTIMATES, half.ESTIMATES + K):
+        L = load(S, i, by)
+        store(S, i, with_baseline(L, L - x <= limit))
+    add_to(S, half.ESTIMATES, K, arm, by)
+
+
 @jit
 def update_beyond_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
     limit, base, by = reduced(K, t, C, inverse_p, loss)
-    x = load(S, half.ROOT, loss)
-    for i in range(half.ESTIMATES, half.ESTIMATES + K):
-        L = load(S, i, loss)
-        store(S, i, with_baseline(L, L - x <= limit))
-    add_to(S, half.ESTIMATES, K, arm, by)
+    raise_near(K, S, limit, arm, by)
     half.shift_near(S, base)
     half.replace_drawn(S, by)
 
@@ -140,11 +146,7 @@ def update_ahead_rv(
 ) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I, and the next root is predicted."""
     limit, base, by = reduced(K, t, C, inverse_p, loss)
-    x = load(S, half.ROOT, loss)
-    for i in range(half.ESTIMATES, half.ESTIMATES + K):
-        L = load(S, i, loss)
-        store(S, i, with_baseline(L, L - x <= limit))
-    add_to(S, half.ESTIMATES, K, arm, by)
+    raise_near(K, S, limit, arm, by)
     ahead.predict(S, t, base, by)
 
 
