@@ -1,6 +1,7 @@
 """Run the benchmarks, all of them or one: ``python -m benchmarks simulate``.
 
-``compare`` measures a small set; ``--against`` measures another source tree in the same run.
+``compare`` measures a small set, ``worlds`` simulations of eight policies in three worlds;
+``--against`` measures another source tree in the same run.
 ``--compare`` prints ratios to the figures that ``--save`` wrote last. ``thresholds``, which
 compiles everything several times, ``coverage`` and ``segments`` run only by their names.
 """
@@ -22,7 +23,7 @@ SLOW = ("thresholds", "coverage", "segments")
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "which", nargs="?", default="all", choices=(*NAMES, *SLOW, "compare", "all")
+        "which", nargs="?", default="all", choices=(*NAMES, *SLOW, "compare", "worlds", "all")
     )
     parser.add_argument("--against", type=Path, help="root of another source tree")
     parser.add_argument("--turns", type=int, default=compare.TURNS, help="how often each runs")
@@ -30,7 +31,9 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="write the figures to a file")
     chosen = parser.parse_args()
     for name in NAMES if chosen.which == "all" else (chosen.which,):
-        if name != "compare":
+        if name == "worlds":
+            compare.main(chosen.against, chosen.turns, compare.WORLDS)
+        elif name != "compare":
             print(f"=== {name}: {results.processor()} ===")
             import_module(f"benchmarks.{name}").main()
             print()

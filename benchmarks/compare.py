@@ -2,7 +2,9 @@
 
 The same small set runs alternately with this tree's package and the other's, each in a process of
 its own, and the best of several turns counts. Only CPU time is taken, so a busy machine disturbs
-little, and both trees alike.
+little, and both trees alike. ``benchmarks worlds --against PATH`` does the same for simulations of
+eight policies in three worlds: in one a leader stays, in one it changes, in one it comes and goes.
+``NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES=""`` measures both trees with AVX2.
 """
 
 from __future__ import annotations
@@ -18,9 +20,19 @@ from benchmarks import results
 
 HERE = Path(__file__).resolve().parents[1]
 TURNS = 5
-PROGRAM = """
+COMMON = """
 import json, time
 import bothworlds as bw
+
+def simulate(policy, world, horizon, repetitions, tries):
+    best = float("inf")
+    for _ in range(tries):
+        result = bw.simulate(policy, world, horizon=horizon, repetitions=repetitions, seed=1,
+                             threads=1, progress=False)
+        best = min(best, result.cpu[repr(policy)] / (horizon * repetitions))
+    return best * 1e9
+"""
+SMALL = """
 
 def decide(policy, n_arms, rounds):
     bandit = bw.Bandit(policy, arms=n_arms, seed=1)
@@ -35,22 +47,39 @@ def decide(policy, n_arms, rounds):
         best = min(best, (time.process_time() - began) / rounds)
     return best * 1e6
 
-def simulate(policy, n_arms, horizon):
-    world = bw.environments.Stochastic.gap(n_arms, 0.125)
-    best = float("inf")
-    for _ in range(4):
-        result = bw.simulate(policy, world, horizon=horizon, repetitions=32, seed=1, threads=1,
-                             progress=False)
-        best = min(best, result.cpu[repr(policy)] / (horizon * 32))
-    return best * 1e9
-
 found = {}
 for estimator in ("rv", "iw"):
     policy = bw.TsallisINF(estimator=estimator)
     for n_arms, rounds in ((2, 20_000), (8, 20_000), (64, 5_000), (1024, 2_000)):
         found[f"decide {estimator} K={n_arms}"] = decide(policy, n_arms, rounds)
     for n_arms, horizon in ((2, 200_000), (8, 100_000), (32, 40_000), (128, 10_000), (1024, 1_500)):
-        found[f"simulate {estimator} K={n_arms}"] = simulate(policy, n_arms, horizon)
+        world = bw.environments.Stochastic.gap(n_arms, 0.125)
+        found[f"simulate {estimator} K={n_arms}"] = simulate(policy, world, horizon, 32, 4)
+print(json.dumps(found))
+"""
+WORLDS = """
+worlds = {
+    "stochastic": bw.environments.Stochastic.gap,
+    "switching": bw.environments.Switching,
+    "adversary": bw.environments.AdversarialWithGap,
+}
+policies = {
+    "RV": bw.TsallisINF(),
+    "IW": bw.TsallisINF(estimator="iw"),
+    "RV alpha=.25": bw.TsallisINF(alpha=0.25),
+    "IW alpha=.25": bw.TsallisINF(alpha=0.25, estimator="iw"),
+    "IW alpha=.75": bw.TsallisINF(alpha=0.75, estimator="iw"),
+    "EXP3": bw.Exp3(),
+    "EXP3++": bw.Exp3PlusPlus(),
+    "BROAD": bw.Broad(horizon=300_000),
+}
+found = {}
+for n_arms, horizon in ((2, 300_000), (8, 300_000), (32, 100_000)):
+    for where, world in worlds.items():
+        for who, policy in policies.items():
+            found[f"{who} {where} K={n_arms}"] = simulate(
+                policy, world(n_arms, gap=0.125), horizon, 16, 2
+            )
 print(json.dumps(found))
 """
 
@@ -60,11 +89,11 @@ def unit(name: str) -> str:
     return "us" if name.startswith("decide") else "ns"
 
 
-def measured(tree: Path) -> dict[str, float]:
-    """Run the set once with the package of a tree."""
+def measured(tree: Path, cells: str) -> dict[str, float]:
+    """Run the cells of a set once with the package of a tree."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", COMMON + cells], env=environment, capture_output=True, text=True
     )
     if done.returncode:
         sys.exit(f"The package of {tree} did not run the set:\n{done.stderr}")
@@ -77,15 +106,17 @@ def best(tries: list[dict[str, float]]) -> dict[str, float]:
     return {name: min(found[name] for found in tries) for name in tries[0]}
 
 
-def main(against: Path | None = None, turns: int = TURNS) -> dict[str, tuple[float, str]]:
+def main(
+    against: Path | None = None, turns: int = TURNS, cells: str = SMALL
+) -> dict[str, tuple[float, str]]:
     """Print the set, with that of another tree if one is given; return this tree's figures."""
     trees = [HERE] if against is None else [HERE, against]
     for tree in trees:
-        measured(tree)  # compiles
+        measured(tree, cells)  # compiles
     tries: list[list[dict[str, float]]] = [[] for _ in trees]
     for _ in range(turns):
         for tree, found in zip(trees, tries, strict=True):
-            found.append(measured(tree))
+            found.append(measured(tree, cells))
     ours = best(tries[0])
     theirs = best(tries[1]) if against else {}
     other = f"; ratio to {against}" if against else ""
