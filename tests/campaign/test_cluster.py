@@ -437,7 +437,7 @@ def test_the_scheduler_is_killed(farm, tmp_path, counted, in_one_go):
 
 @pytest.mark.processes
 def test_a_scheduler_that_falls_silent(farm, tmp_path, monkeypatch):
-    monkeypatch.setattr(clusters, "SILENCE", 15.0)
+    monkeypatch.setattr(clusters, "SILENCE", 5.0)
 
     def freeze():
         farm.scheduler.send_signal(signal.SIGSTOP)
