@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -251,44 +252,53 @@ def test_a_change_reaches_another_replica_without_its_poll(where):
     asyncio.run(asyncio.wait_for(body(), HANG))
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_a_service_stops_in_time_though_its_database_does_not_answer(
-    where, postgres, tmp_path, known
-):
-    options = ("--experiment", "headline", "--arms", "a,b")
-    with served(where(), *options, log=tmp_path / "service") as service:
-        decision = service.ask("POST", "/v1/experiments/headline/decisions", {}).json
-        with postgres.paused():
-            path = f"/v1/decisions/{decision['decision_id']}/feedback"
-            with (
-                socket.create_connection((service.host, service.port), HANG) as peer,
-                socket.create_connection((service.host, service.port), HANG) as other,
-            ):
-                body = b'{"loss": 0.5}'
-                peer.sendall(
-                    f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                    f"Content-Length: {len(body)}\r\n\r\n".encode()
-                    + body
-                )
-                other.sendall(
-                    b"GET /v1/experiments/headline/report HTTP/1.1\r\nHost: localhost\r\n\r\n"
-                )
-                if known:
-                    wait_until(lambda: service.ask("GET", "/readyz").status == 503)
-                began = time.monotonic()
-                assert service.stop() == 0, service.log()
-                assert time.monotonic() - began < 10.0
-                # Refused in time, and not by an answer that the service did not write.
-                for each in (peer, other):
-                    assert each.recv(4096).startswith(b"HTTP/1.1 503 ")
+def stopped_in_time(service):
+    """Stop a service whose database does not answer."""
+    began = time.monotonic()
+    assert service.stop() == 0, service.log()
+    assert time.monotonic() - began < 10.0
 
 
-def test_a_service_with_nothing_to_write_stops_in_time_as_well(where, postgres, tmp_path):
-    with served(where(), "--experiment", "headline", "--arms", "a,b", log=tmp_path / "log") as idle:
+def refused_in_time(service, decision, known):
+    """Stop a service while it answers; ``known``: once it knows that its database is silent."""
+    with (
+        socket.create_connection((service.host, service.port), HANG) as peer,
+        socket.create_connection((service.host, service.port), HANG) as other,
+    ):
+        body = b'{"loss": 0.5}'
+        peer.sendall(
+            f"PUT /v1/decisions/{decision}/feedback HTTP/1.1\r\nHost: localhost\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        other.sendall(b"GET /v1/experiments/headline/report HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        if known:
+            wait_until(lambda: service.ask("GET", "/readyz").status == 503)
+        stopped_in_time(service)
+        # Refused in time, and not by an answer that the service did not write.
+        for each in (peer, other):
+            assert each.recv(4096).startswith(b"HTTP/1.1 503 ")
+
+
+def test_services_stop_in_time_though_their_database_does_not_answer(where, postgres, tmp_path):
+    store, options = where(), ("--experiment", "headline", "--arms", "a,b")
+    with (
+        served(store, *options, log=tmp_path / "unknown") as unknown,
+        served(store, *options, log=tmp_path / "known") as known,
+        served(store, *options, log=tmp_path / "idle") as idle,
+        ThreadPoolExecutor() as pool,
+    ):
+        path = "/v1/experiments/headline/decisions"
+        decided = [each.ask("POST", path, {}).json["decision_id"] for each in (unknown, known)]
         with postgres.paused():
-            began = time.monotonic()
-            assert idle.stop() == 0, idle.log()
-            assert time.monotonic() - began < 10.0
+            ended = [
+                pool.submit(refused_in_time, unknown, decided[0], False),
+                pool.submit(refused_in_time, known, decided[1], True),
+                # It has nothing to write.
+                pool.submit(stopped_in_time, idle),
+            ]
+            for each in ended:
+                each.result()
         assert "The database does not answer" in idle.log()
 
 
