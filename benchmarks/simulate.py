@@ -26,6 +26,10 @@ ALPHAS = (0.0, 0.25, 0.75, 1.0)
 """Powers of the entropy away from 1/2 that are measured."""
 LENGTHS = (10_000, 1_000_000, 10_000_000)
 """Rounds of the runs in which late rounds are measured."""
+SHORT_RUNS, LONG_RUNS = 64, 16
+"""Runs of the shortest lengths and of the others: to begin a curve takes as long as 6e4 rounds."""
+EQUAL = 100_000
+"""Rounds of the runs among equal arms."""
 LONG = (2, 8, 32)
 """Numbers of arms of the long runs."""
 RUNS = 32
@@ -131,17 +135,21 @@ def against_loops() -> None:
 
 
 def late_rounds() -> None:
-    """Print what a round costs on average in runs of three lengths, as far as a leader emerges."""
+    """Print what a round costs in runs of three lengths, and where no arm leads: all are equal."""
     print("Tsallis-INF in Stochastic: ns per round by the length of a run, relative to C")
-    heads = "".join(f"{f'T = {horizon:.0e}':>10s}{'/ C':>8s}" for horizon in LENGTHS)
+    names = [*(f"T = {horizon:.0e}" for horizon in LENGTHS), "no leader"]
+    heads = "".join(f"{name:>10s}{'/ C':>8s}" for name in names)
     print(f"  {'':8s}{'C':>10s}{heads}")
     for estimator in ("iw", "rv"):
         for n_arms, _ in SIZES:
             world = bw.environments.Stochastic.gap(n_arms, GAP)
             policy = bw.TsallisINF(estimator=estimator)
-            costs = [simulated(policy, world, horizon, runs=16) for horizon in LENGTHS]
+            runs = [SHORT_RUNS, *[LONG_RUNS] * (len(LENGTHS) - 1)]
+            costs = [simulated(policy, world, *each) for each in zip(LENGTHS, runs, strict=True)]
+            equal = bw.environments.Stochastic([0.5] * n_arms)
+            costs.append(simulated(policy, equal, EQUAL, SHORT_RUNS))
             # A loop that looks at every arm takes the same however long it runs.
-            c = in_c(n_arms, LENGTHS[0], estimator == "rv", runs=16)
+            c = in_c(n_arms, LENGTHS[0], estimator == "rv", SHORT_RUNS)
             print(beside_c(f"{estimator.upper()} {n_arms}", costs, c), flush=True)
     print()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -37,14 +38,20 @@ About = dict[str, Any]
 """Metadata of a shard: the settings of its curve, its repetitions and times."""
 
 
+@functools.cache
+def _version(package: str) -> str:
+    # Read from disk, which takes as long as a thousand rounds of a tile.
+    return version(package)
+
+
 def versions() -> dict[str, str]:
     """Return the software that computes."""
     return {
         "bothworlds": bothworlds.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "numba": version("numba"),
-        "llvmlite": version("llvmlite"),
+        "numba": _version("numba"),
+        "llvmlite": _version("llvmlite"),
         "kernels": sources.digest(*sources.KERNELS).hex()[:16],
     }
 
