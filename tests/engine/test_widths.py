@@ -15,6 +15,7 @@ import pytest
 
 import bothworlds as bw
 from bothworlds import registry
+from bothworlds.engine import tile
 from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.lanes import native
 from bothworlds.lanes.types import LANES, WIDTHS
@@ -41,7 +42,7 @@ def outcomes(monkeypatch, policy, world, horizon=HORIZON, count=LANES, **more):
     """Play a tile at every width."""
     found = []
     for lanes in WIDTHS:
-        monkeypatch.setattr(native, "lanes", lambda lanes=lanes: lanes)
+        monkeypatch.setattr(native, "lanes", lambda _, lanes=lanes: lanes)
         job = TileJob("x", policy, world, 3, 0, count, (7, horizon // 2, horizon), **more)
         found.append(run_job(job))
     return found
@@ -109,7 +110,7 @@ def test_leader_modes_and_runs_that_continue_at_another_width(monkeypatch, polic
     # The best arm changes, so that lanes leave the mode; each width goes on from another's state.
     ends = []
     for lanes, earlier in zip(WIDTHS, (*found[1:], found[0]), strict=True):
-        monkeypatch.setattr(native, "lanes", lambda lanes=lanes: lanes)
+        monkeypatch.setattr(native, "lanes", lambda _, lanes=lanes: lanes)
         job = TileJob(
             "x", policy, world, 3, 0, LANES, (7, 18_000, 36_000, 70_000), keep=True, after=36_000,
             earlier=earlier,
@@ -174,6 +175,21 @@ def test_duels(monkeypatch, shared):
         bw.environments.Preferences([[0.5, 0.6, 0.7], [0.4, 0.5, 0.9], [0.3, 0.1, 0.5]]),
     ):
         same(outcomes(monkeypatch, bw.Sparring(bw.TsallisINF(), shared=shared), world))
+
+
+@pytest.mark.parametrize(("in_register", "few", "many"), [(2, 8, 4), (4, 16, 8), (8, 16, 16)])
+def test_few_arms_take_more_registers(monkeypatch, in_register, few, many):
+    """Where registers hold fewer lanes than a tile has, rounds with few numbers take more."""
+    monkeypatch.setattr(native, "in_register", lambda: in_register)
+    loop, widths = tile._loop, []
+    monkeypatch.setattr(tile, "_loop", lambda lanes: widths.append(lanes) or loop(lanes))
+    world, others = (bw.environments.Stochastic.gap(n_arms, 0.3) for n_arms in (3, 4))
+    for policy, environment, lanes in (
+        (bw.TsallisINF(), world, few), (bw.TsallisINF(), others, many), (bw.UCB1(), world, many),
+    ):  # fmt: skip
+        widths.clear()
+        run_job(TileJob("x", policy, environment, 3, 0, LANES, (9,)))
+        assert set(widths) == {lanes}
 
 
 PROCESSORS = [("generic", "", 4)]

@@ -167,18 +167,14 @@ def compile_all(
 
 
 def _called(program: Program, environment: Environment) -> frozenset[Any]:
-    """Return the kernels that the loop calls for a program in an environment."""
+    """Return the kernels that the loop calls for a program in an environment, with their width."""
+    lanes = native.lanes(program.registers)
     pairs = [(own.choose, own.update) for own in program.by_side]
     if program.phases is not None:
         pairs += [program.phases.without, program.phases.within]
     stage = environment.stage()
-    return frozenset(
-        [
-            environment.unchecked_kernel(),
-            *pairs,
-            *([] if stage is None else [stage.kernel]),
-        ]
-    )
+    kernels = [environment.unchecked_kernel(), *pairs, *([] if stage is None else [stage.kernel])]
+    return frozenset((kernel, lanes) for kernel in kernels)
 
 
 def rehearse(job: TileJob) -> None:
@@ -201,6 +197,7 @@ def _kernels(
 ) -> tuple[list[Any], int]:
     choose, update, wide = program.kernels.choose, program.kernels.update, program.kernels.wide
     rival, duel = program.right or program.kernels, program.right is not None
+    lanes = native.lanes(program.registers)
     loss = environment.unchecked_kernel()
     mode = (
         engine.WIDE_POLICY * wide
@@ -210,10 +207,10 @@ def _kernels(
     )
     if _all_wide(mode) and not duel:
         mode |= engine.ALONE * (alone and program.alone)
-        lanes = 1 if mode & engine.ALONE else native.lanes()
+        if mode & engine.ALONE:
+            lanes = 1
         _loop(lanes)
         return [_codes(choose, update, loss, program.phases, lanes)], mode
-    lanes = native.lanes()
     _mixed_loop(lanes, duel)
     strike = engine.idle_attack if attack is None else attack.kernel
     wanted = [
@@ -344,7 +341,7 @@ def run_job(
         table.kernels = compile_kernels(table.program, job.environment, table.stage, alone)
     functions, mode = table.kernels
     recorder = Recorder(job)
-    K = job.environment.n_arms
+    K, lanes = job.environment.n_arms, native.lanes(table.program.registers)
     memory = table.memory(job, mode)
     memory.begin(job)
     now, horizon = 1, job.checkpoints[-1]
@@ -359,7 +356,7 @@ def run_job(
     # Entering the loop takes as long as some rounds, so even the first stretch is not short.
     chunk = max(16, 200_000 // (K + 8))
     for first, last in stretches(job, now, chunk, stop):
-        status = _play(job, functions, mode, K, first, last, *memory.blocks)
+        status = _play(job, functions, mode, lanes, first, last, *memory.blocks)
         if status != engine.DONE:
             raise blame(job, status)
         if tick is not None:
@@ -398,16 +395,16 @@ def _sound(
     )
 
 
-def _play(job: TileJob, functions: list[Any], mode: int, K: int, first: int, last: int,
+def _play(job: TileJob, functions: list[Any], mode: int, lanes: int, first: int, last: int,
           *blocks: NDArray[np.int64]) -> int:  # fmt: skip
     try:
-        duel = job.policy.traits.kind == "duel"
+        K, duel = job.environment.n_arms, job.policy.traits.kind == "duel"
         if _all_wide(mode) and not duel:
-            run = _loop(1 if mode & engine.ALONE else native.lanes())
+            run = _loop(1 if mode & engine.ALONE else lanes)
             policy, _, environment, _, *rest = blocks
             untrusted = mode & engine.UNTRUSTED != 0
             return int(run(*functions, untrusted, K, first, last, policy, environment, *rest))
-        run = _mixed_loop(native.lanes(), duel)
+        run = _mixed_loop(lanes, duel)
         return int(run(*functions, mode, job.count, K, first, last, *blocks))
     except BothworldsError:
         raise

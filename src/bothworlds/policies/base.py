@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bothworlds.arguments import Arm
 from bothworlds.errors import BothworldsError, invalid
-from bothworlds.lanes import wrap
+from bothworlds.lanes import native, wrap
 from bothworlds.lanes.kernels import ARMS
 from bothworlds.registry import POLICIES, Entry
 from bothworlds.usercode import call, fault, no_arm
@@ -320,6 +320,8 @@ class Program(NamedTuple):
         that play some lanes one by one.
     phases : Phases, optional
         What plays while no lane of a tile is in the leader mode, and while all are.
+    registers : int
+        How many registers a vector of repetitions takes; results do not depend on it.
     """
 
     parameters: Callable[[], Array]
@@ -335,6 +337,7 @@ class Program(NamedTuple):
     alone: bool = False
     idle_row: int | None = None
     phases: Phases | None = None
+    registers: int = native.REGISTERS
 
     @classmethod
     def of(cls, policy: Player, n_arms: int, kernels: Kernels, **others: Any) -> Program:

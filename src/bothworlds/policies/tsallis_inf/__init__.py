@@ -46,6 +46,7 @@ import numpy as np
 
 from bothworlds.arguments import Estimator, keep, one_of, positive, share
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes import native
 from bothworlds.omd import ahead, few
 from bothworlds.omd import half as half_step
 from bothworlds.omd.entering import entry_estimate
@@ -68,6 +69,8 @@ _SOFT_UNPROVED = (
     "soft baselines have the stability factor 4/3 of reduced variance (proved); their regret is "
     "measured, not proved"
 )
+FEWEST = 3
+"""Number of arms up to which vectors of twice as many registers are faster, measured with AVX2."""
 LEADING = {"iw": 2, "rv": 3}
 """Number of arms from which there is a leader mode."""
 
@@ -219,7 +222,8 @@ class TsallisINF(Policy):
             solver = half.ahead_in_tiles(n_arms, estimator)
         else:
             solver = half.one_solver(estimator, fitting, fitting and n_arms >= few.HALVED)
-        own = Program.of(self, n_arms, solver)
+        registers = native.REGISTERS * (2 if n_arms <= FEWEST else 1)
+        own = Program.of(self, n_arms, solver, registers=registers)
         if n_arms < LEADING[estimator]:
             return own
         from bothworlds.policies.tsallis_inf import leading
