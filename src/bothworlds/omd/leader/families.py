@@ -36,11 +36,11 @@ from bothworlds.omd.leader.layout import PREDICTED, SLOPE
 TEMPLATES = (
     series.sum_powers, series.replace, drawing.find_other, rebuilding.settle, rebuilding.divide,
     rebuilding.rebuild, rebuilding.change_series, rebuilding.cross, rebuilding.enter,
-    rebuilding.leave, rounds.step, rounds.finish, rounds.look_closer, rounds.draw,
-    rounds.learn_other, rounds.learn_others, rounds.learn,
+    rebuilding.leave, rounds.step, rounds.unfinished, rounds.finish, rounds.look_closer,
+    rounds.draw, rounds.learn_other, rounds.learn_others, rounds.learn,
 )  # fmt: skip
 """Each calls only those before it."""
-EVERY_ROUND = (rounds.step, rounds.draw, rounds.learn)
+EVERY_ROUND = (rounds.step, rounds.unfinished, rounds.draw, rounds.learn)
 """Those that every round calls, which the kernels have in them."""
 
 

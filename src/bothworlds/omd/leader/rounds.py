@@ -101,6 +101,18 @@ def step(
     return h, fma(-slope, z * h, o), a_over_z, a, negate(left <= TOLERANCE)
 
 
+def unfinished(
+    M: Any, B: Any, rate: Any, s: Any, f: Any, u: Any, weight: Any, pending: Any, near_below: Any
+) -> Any:  # fmt: skip
+    """Return the lanes that `finish` must look at: ``pending``, or with more to do than to step."""
+    rare = pending | negate(absolute(s) <= load(M, REACH, u)) | (u >= weight)
+    if near_below is not None:
+        rare = rare | negate(absolute(f) <= load(M, FAR_REACH, u))
+        edge = brink(shape(B), rate, near_below)
+        rare = rare | (load(M, HIGHEST, s) + s > edge) | (load(M, LOWEST, s) + f <= edge)
+    return rare
+
+
 def draw(
     K: int, t: int, S: Any, M: Any, B: Any, eta: float, over: float, over_power: float,
     near_below: Any, leads: Any, u: Any,
@@ -125,12 +137,9 @@ def draw(
     Y = lifted(Y, h, z, B)
     note(M, B, eta, z, Y, a_over_z, a, weight)
     store(S, 0, Y)
-    rare = pending | negate(absolute(s) <= load(M, REACH, u)) | (u >= weight)
     if near_below is not None:
         f = fma(d, q, f)
-        rare = rare | negate(absolute(f) <= load(M, FAR_REACH, u))
-        edge = brink(shape(B), rate, near_below)
-        rare = rare | (load(M, HIGHEST, s) + s > edge) | (load(M, LOWEST, s) + f <= edge)
+    rare = unfinished(M, B, rate, s, f, u, weight, pending, near_below)
     if leads is not None:
         rare = rare & leads
     if any_lane(rare):
@@ -148,7 +157,8 @@ def look_closer(
     a: Any, weight: Any, pending: Any,
 ) -> Any:  # fmt: skip
     """Finish a round in which some lane needs more than one step to find its leader playing."""
-    q = load(M, RATE, u) * over
+    rate = load(M, RATE, u)
+    q = rate * over
     grown = growth(load(M, RATE_POWER, u), q, over_power)
     pending = pending & rare
     steps = 1
@@ -173,7 +183,8 @@ def look_closer(
     store(M, WEIGHT, weight)
     store(M, DRAW, u)
     store(M, ARM, load(M, LEADER, u))
-    bits = lane_bits(rare)
+    # Most lanes that were pending only are done.
+    bits = lane_bits(rare & unfinished(M, B, rate, s, f, u, weight, pending, near_below))
     while bits != 0:
         finish(K, t, S, M, lowest_bit(bits), stride(u), B, eta, over, over_power, near_below)
         bits &= bits - 1
