@@ -12,22 +12,24 @@ from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, fma, load, lowest_bit, select, store
 from bothworlds.omd.leader import membership
-from bothworlds.omd.leader.drawing import ROUNDING
+from bothworlds.omd.leader.drawing import ROUNDING, narrow
 from bothworlds.omd.leader.families import (
     bind,
     keep_inverse,
-    keep_room,
     note_root,
     predict_root,
     suppose_far,
 )
-from bothworlds.omd.leader.layout import BASE, ORDER, PREDICTED, RATE, SERIES, SPREAD
+from bothworlds.omd.leader.layout import BASE, ORDER, PREDICTED, RATE, SERIES, SLOPE, SPREAD
 from bothworlds.omd.leader.membership import LEADER, LEADS, RESTLESS, cost
 from bothworlds.omd.leader.series import evaluate_whole
 
 RADIUS = 1 / 25
 """The remainder of the series is RADIUS^10 = 1e-14 of W."""
 CUT = ROUNDING * (1.0 - RADIUS)
+SPARE = 1.25
+"""Room, as a multiple of what an arm needs, from which it is taken: while the leader has no losses
+lanes are not rebuilt for a long time, and more and more points would miss."""
 SAVED, OTHER, REBUILD = (4.0, 1.5), (140.0, 0.2), (120.0, 2.5)
 
 
@@ -95,6 +97,17 @@ def note_other(S: Any, M: Any, place: int, W: int, weight: float) -> None:
 
 
 @jit
+def follow(
+    K: int, M: Any, place: int, W: int, arm: int, w: float, inverse_p: float, by: float
+) -> None:
+    """Move z as an arm's v rises by ``by``, from ``inverse_p``, and fit the arm's room."""
+    z = M[PREDICTED * W + place]
+    change = 1.0 / (inverse_p + by) - 1.0 / inverse_p
+    M[PREDICTED * W + place] = fma(change * z, fma(M[SLOPE * W + place], z, z), z)
+    narrow(K, M, place, W, arm, w, SPARE)
+
+
+@jit
 def anchor(M: Any, place: int, W: int, z: float, eta: float, B: Any) -> None:
     """Write the spread of a lane that was rebuilt, if the leader is played."""
     s = z - M[BASE * W + place]
@@ -111,7 +124,7 @@ mode = bind(
     evaluate=evaluate_whole, some_far=suppose_far, growth=growth,
     start=start, lifted=lifted, refreshed=keep_inverse,
     note=note, note_other=note_other, predict=predict_root, anchor=anchor,
-    make_room=keep_room,
+    follow=follow,
     TOLERANCE=6e-14, SLOPPY=0.0, OTHER=OTHER, REBUILD=REBUILD, CROSSING=(0.0, 0.0),
 )  # fmt: skip
 enter, leave, draw_arm, learn_loss = mode.enter, mode.leave, mode.draw, mode.learn

@@ -72,10 +72,10 @@ def widen(K: int, M: Any, place: int, W: int, arm: int, w: float) -> None:
 
 
 @jit
-def narrow(K: int, M: Any, place: int, W: int, arm: int, w: float) -> None:
-    """Take from an arm whose V^-p is now ``w`` the room it does not need, if that is half of it."""
+def narrow(K: int, M: Any, place: int, W: int, arm: int, w: float, spare: float) -> None:
+    """Take from an arm whose V^-p is now ``w`` all other room, if it has ``spare`` times that."""
     p = room(K, M, place, W, arm)
-    if p > 2.0 * w:
+    if p > spare * w:
         add_room(K, M, place, W, arm, w - p)
 
 

@@ -20,7 +20,7 @@ a whole number.
 ``note_other``  write down that another arm than the leader is played in a lane
 ``predict``     move z and Y with the estimate of the leader
 ``anchor``      write down what follows from z and eta_0 of a lane
-``make_room``   adapt the room of an arm whose V has changed, where that pays
+``follow``      adapt z and the room of an arm to its estimate, where that pays
 =============== ===================================================================
 """
 
@@ -86,8 +86,10 @@ def note_nothing(S: Any, M: Any, place: int, W: int, weight: float) -> None:
 
 
 @jit
-def keep_room(K: int, M: Any, place: int, W: int, arm: int, w: float) -> None:
-    """Leave the room of an arm as it is: a point that misses costs one division."""
+def follow_nothing(
+    K: int, M: Any, place: int, W: int, arm: int, w: float, inverse_p: float, by: float
+) -> None:
+    """Leave z and the room of an arm as they are: a point that misses costs one division."""
 
 
 @jit

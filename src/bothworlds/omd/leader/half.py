@@ -16,8 +16,8 @@ from bothworlds.omd.leader.drawing import ROUNDING
 from bothworlds.omd.leader.families import (
     anchor_nothing,
     bind,
+    follow_nothing,
     keep_inverse,
-    keep_room,
     note_nothing,
     note_root,
     predict_root,
@@ -98,7 +98,7 @@ mode = bind(
     evaluate=evaluate, some_far=suppose_far, growth=growth,
     start=start, lifted=lifted, refreshed=keep_inverse,
     note=note_root, note_other=note_nothing, predict=predict_root, anchor=anchor_nothing,
-    make_room=keep_room,
+    follow=follow_nothing,
     TOLERANCE=6e-14, SLOPPY=3e-4, OTHER=OTHER, REBUILD=REBUILD, CROSSING=(0.0, 0.0),
 )  # fmt: skip
 enter_lane, leave_lane, draw_arm, learn_loss = mode.enter, mode.leave, mode.draw, mode.learn

@@ -134,6 +134,14 @@ def predict(M: Any, B: Any, by: Any) -> None:
 
 
 @jit
+def follow(
+    K: int, M: Any, place: int, W: int, arm: int, w: float, inverse_p: float, by: float
+) -> None:
+    """Fit the room of an arm whose weight has fallen by half."""
+    narrow(K, M, place, W, arm, w, 2.0)
+
+
+@jit
 def anchor(M: Any, place: int, W: int, z: float, eta: float, B: Any) -> None:
     """Write Y and eta_0^p of a lane."""
     M[INVERSE * W + place] = 1.0 / power(z, 1.0 / z, B)
@@ -144,7 +152,7 @@ mode = bind(
     shape=shape, radius=radius, cut=cut, power=power, coefficient=coefficient,
     evaluate=evaluate_to_four, some_far=some_far, growth=growth,
     start=start, lifted=lifted, refreshed=refreshed,
-    note=note, note_other=note_nothing, predict=predict, anchor=anchor, make_room=narrow,
+    note=note, note_other=note_nothing, predict=predict, anchor=anchor, follow=follow,
     TOLERANCE=3e-14, SLOPPY=5e-5, OTHER=OTHER, REBUILD=REBUILD, CROSSING=CROSSING,
 )  # fmt: skip
 draw, learn, enter, leave = mode.draw, mode.learn, mode.enter, mode.leave

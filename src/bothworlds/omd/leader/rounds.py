@@ -71,7 +71,7 @@ note: Any = None
 note_other: Any = None
 predict: Any = None
 replace: Any = None
-make_room: Any = None
+follow: Any = None
 find_other: Any = None
 rebuild: Any = None
 cross: Any = None
@@ -283,12 +283,13 @@ def learn_other(
         if far_marks(K, M, place, W)[arm] != 0.0:
             first = FAR_SERIES
             base = 0.0
-    v = V[arm] + shape(B) * M[RATE * W + place] * correction(loss, base, inverse_p)
+    by = shape(B) * M[RATE * W + place] * correction(loss, base, inverse_p)
+    v = V[arm] + by
     r1 = 1.0 / v
     w1 = power(v, r1, B)
     V[arm] = v
     replace(M, place, W, B, first, w0, r0, w1, r1)
-    make_room(K, M, place, W, arm, w1)
+    follow(K, M, place, W, arm, w1, inverse_p, by)
     if reduced is not None and first == SERIES:
         # A near arm may fall, by a quarter of its v.
         widen(K, M, place, W, arm, w1)
