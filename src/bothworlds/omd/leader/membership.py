@@ -9,7 +9,7 @@ alone: a repetition does not depend on its neighbours.
   the other rounds save, and have weighed at most twice that for the last 64th of all rounds, and
   for one account.
 * **Leave** when rare work has cost `WORTH` times what the rounds save, within one account.  Then
-  the wait restarts.
+  the wait restarts.  A family may stay for longer.
 
 An account is `ACCOUNT_EVERY` rounds, or fewer where a family gains by it.
 
@@ -82,17 +82,17 @@ def heaviest(K: int, S: Any, drawn: int, like: Any) -> Any:
 @jit
 def decide(
     t: int, M: Any, best: Any, total: Any, saved: float, other: float, first: int, barred: Any,
-    account: int = ACCOUNT_EVERY,
+    account: int = ACCOUNT_EVERY, worth: float = WORTH,
 ) -> tuple[int, int]:  # fmt: skip
     """Return the lanes that leave the mode and those that enter it, as bits.
 
     The leader's share of the weights is ``best`` / ``total`` in lanes outside the mode.  A round
     saves ``saved`` in it, and one in which another arm is played costs ``other``.  Lanes may enter
     from round ``first`` on, and must leave where they are ``barred``, unless that is None.  An
-    account takes ``account`` rounds.
+    account takes ``account`` rounds, and lanes leave at ``worth`` times the savings.
     """
     leads = load(M, LEADS, total) != 0.0
-    tired = load(M, SPENT, total) > WORTH * account * saved
+    tired = load(M, SPENT, total) > worth * account * saved
     most = min(saved / other, MOST)
     calm = leads | ((1.0 - 2.0 * most) * total < best)
     if barred is not None:

@@ -33,6 +33,9 @@ SHAPE, RADIUS, CUT, BINOMIALS = 0, 1, 2, 3
 SAVED, OTHER, REBUILD, CROSSING = (6.0, 1.15), (330.0, 1.0), (350.0, 6.0), (150.0, 1.0)
 ACCOUNT_EVERY = 256
 """Rounds of an account: with powers, a lane that stays in the mode for too long costs much."""
+WORTH_REDUCED = 2.5
+"""`membership.WORTH` for reduced variance: arms cross the brink in bursts, and while one lane is
+outside the mode all lanes of its vector pay for a pass."""
 
 
 def parameters(alpha: float) -> list[float]:
@@ -175,13 +178,15 @@ def look_around(
     unit = B[SHAPE] * eta
     best, total = membership.heaviest(K, S, powers.ESTIMATES + 2 * K, like)
     barred = total != total
+    worth = membership.WORTH if near_below is None else WORTH_REDUCED
     if near_below is not None and K * eta * eta > 1.0:
         barred = total == total  # the leader would not be near
     if eta * EXTREME < 1.0 or eta > EXTREME:
         barred = total == total
     leaving, entering = membership.decide(
-        t, M, best, total, cost(SAVED, K), cost(OTHER, K), first_round(K), barred, ACCOUNT_EVERY
-    )
+        t, M, best, total, cost(SAVED, K), cost(OTHER, K), first_round(K), barred, ACCOUNT_EVERY,
+        worth,
+    )  # fmt: skip
     while leaving != 0:
         place = lowest_bit(leaving)
         L = advance(S, powers.ESTIMATES * LANES + place)
