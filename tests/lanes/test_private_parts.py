@@ -47,6 +47,7 @@ PARTS = {
     "numba.core.analysis:dead_branch_prune": "branches of None are dropped",
     "numba.core.untyped_passes:DeadBranchPrune": "replaced",
     "numba.core.typed_passes:NopythonTypeInference": "extended: types of operators are remembered",
+    "numba.core.typing.templates:_IntrinsicTemplate": "types of intrinsics are remembered",
     "numba.core.lowering:Lower.lower_binop": "extended: known signatures are used",
     "numba.core.lowering:Lower.alloca_lltype": "overridden: no sizes for a debugger",
     "numba.core.lowering:Lower.storevar": "extended: no sizes for a debugger",

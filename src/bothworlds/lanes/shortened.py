@@ -20,6 +20,7 @@ from numba.core import cgutils, errors, ir, lowering, typed_passes, types, untyp
 from numba.core.analysis import dead_branch_prune
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.typing.templates import _IntrinsicTemplate
 
 from bothworlds.lanes.types import LANES, is_wide
 
@@ -71,11 +72,11 @@ class NonePrune(untyped_passes.DeadBranchPrune):  # type: ignore[misc]
 
 
 _KNOWN: dict[Any, dict[Any, Any]] = {}
-"""Signatures of operators, by Numba's context and the types of the arguments."""
+"""Signatures of operators and intrinsics, by Numba's context and the types of the arguments."""
 
 
 class _Remembering:
-    """Numba's context for types, which remembers the signatures of operators."""
+    """Numba's context for types, which remembers the signatures of operators and intrinsics."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -90,12 +91,16 @@ class _Remembering:
         if not named and key in self._known:
             return self._known[key]
         found = self._context.resolve_function_type(function, given, named)
-        # What Numba compiles for a function depends on its caller; what it implements does not.
+        # What Numba compiles for a function depends on its caller; what it implements does not, nor
+        # what an intrinsic is.
         if (
             not named
             and found is not None
             and isinstance(function, types.Function)
-            and function.get_impl_key(found) is function.key[0]
+            and (
+                function.get_impl_key(found) is function.key[0]
+                or issubclass(function.templates[0], _IntrinsicTemplate)
+            )
         ):
             self._known[key] = found
         return found
