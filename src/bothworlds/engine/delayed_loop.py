@@ -182,7 +182,8 @@ def run_delayed(
             while waiting > 0 and q[h[0], ARRIVES] <= t:
                 place = take_first(h, q, waiting)
                 waiting -= 1
-                spare[:] = N[lane, place]
+                for i in range(spare.size):
+                    spare[i] = N[lane, place, i]
                 told = q[place, ARM]
                 made = float(q[place, MADE])
                 learn(f, told, x[place], made, spare, indices, everyone, told, flags)

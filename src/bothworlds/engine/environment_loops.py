@@ -57,6 +57,16 @@ def walk(
 
 
 @jit
+def restore(numbers: Any, before: Any) -> None:
+    """Write an array over another of this size.
+
+    A slice would compile the message about other sizes, which takes a second.
+    """
+    for i in range(numbers.size):
+        numbers[i] = before[i]
+
+
+@jit
 def walk_all(
     loss: Any, attack: Any, prefer: Any, mode: int, K: int, first: int, C: int, E: Any, G: Any,
     CA: Any, A: Any, left: Any, right: Any, played: Any, losses: Any, costs: Any, spent: Any,
@@ -72,9 +82,9 @@ def walk_all(
                 loss, attack, prefer, mode, K, t, c, e, g, v, left[i], right[i], ca, a
             )
             costs[n, i] = E[0]
-            E[:] = state
-            G[:] = generator
-            A[:] = attacker
+            restore(E, state)
+            restore(G, generator)
+            restore(A, attacker)
         i = played[n]
         act(loss, attack, prefer, mode, K, t, c, e, g, v, left[i], right[i], ca, a)
         spent[n] = A[0]

@@ -127,12 +127,14 @@ def _spread(
                 chance = w[a] * (means[a] if loss == 1.0 else 1.0 - means[a])
                 if w[a] > NEGLIGIBLE and chance > 0.0:
                     child = children[n]
-                    child[:] = state
+                    for j in range(state.size):
+                        child[j] = state[j]
                     k, t, C, S, G = unpack(child)
                     choose_at(choose, (k, t, C, S, G, number[a]))
                     update_at(update, (k, t, C, S, G, a, 1.0 / w[a], loss))
                     # The same generator for all, so that equal states can be merged.
-                    child[GENERATOR : GENERATOR + WORDS] = state[GENERATOR : GENERATOR + WORDS]
+                    for j in range(GENERATOR, GENERATOR + WORDS):
+                        child[j] = state[j]
                     born[n] = chances[i] * chance
                     n += 1
     return loss_of_round, n
