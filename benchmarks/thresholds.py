@@ -38,7 +38,7 @@ few.FEW = settings.get("few.FEW", few.FEW)
 few.MOST = few.FEW ** 0.5
 import numpy as np
 import bothworlds as bw
-from bothworlds.engine.policy_loops import PLAY, loop, play
+from bothworlds.engine.policy_loops import play
 from bothworlds.policies import tsallis_inf
 from bothworlds.policies.packed import pack
 from bothworlds.seeding import stream_words
@@ -58,7 +58,7 @@ def one(policy, K, rounds):
     losses = (np.random.default_rng(0).random((512, K)) < means).astype(float)
     room = np.zeros(rounds, np.int64), np.zeros(rounds)
     began = time.process_time()
-    loop(play, PLAY)(kernels.ask, kernels.tell, F, 1, rounds, losses, *room)
+    play(kernels, F, 1, rounds, losses, *room)
     return (time.process_time() - began) / rounds
 
 found = []

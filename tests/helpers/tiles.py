@@ -5,17 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bothworlds.bandit.state import first_row, generator, pack
-from bothworlds.engine.policy_loops import (
-    ASK,
-    PLAY,
-    PLAY_TILE,
-    TELL,
-    compiled,
-    loop,
-    play,
-    play_tile,
-)
-from bothworlds.lanes.kernels import CHOOSE_WIDE, UPDATE_WIDE
+from bothworlds.engine.policy_loops import play, play_tile
 from bothworlds.lanes.types import LANES
 
 
@@ -32,11 +22,8 @@ def played_as_tile(policy, losses, start, words) -> Played:
     """Play the rows of ``losses`` in a tile; ``start`` and ``words`` have a column per lane."""
     rounds, K = losses.shape
     S, G = start.ravel().copy(), words.ravel().copy()
-    arms = np.zeros((rounds, LANES), np.int64)
     C = np.append(policy.parameters(K), 0.0)
-    kernels = policy.kernels()
-    choose, update = compiled(kernels.choose, CHOOSE_WIDE), compiled(kernels.update, UPDATE_WIDE)
-    loop(play_tile, PLAY_TILE)(choose, update, K, rounds, C, S, G, losses, arms.ravel())
+    arms = play_tile(policy.kernels(), K, rounds, C, S, G, losses)
     return Played(arms, S.reshape(start.shape), G.reshape(words.shape))
 
 
@@ -44,13 +31,12 @@ def played_one_by_one(policy, losses, start, words) -> Played:
     """Play the same repetitions as bandits of their own."""
     rounds, K = losses.shape
     kernels = policy.kernels()
-    ask, tell = compiled(kernels.ask, ASK), compiled(kernels.tell, TELL)
     found = Played(np.zeros((rounds, LANES), np.int64), start.copy(), words.copy())
     for lane in range(LANES):
         F = pack(policy, K, np.ascontiguousarray(words[:, lane]))
         F[first_row(F) :] = start[:, lane]
         arms, inverse_p = np.zeros(rounds, np.int64), np.zeros(rounds)
-        assert loop(play, PLAY)(ask, tell, F, 1, rounds, losses, arms, inverse_p) == 0
+        assert play(kernels, F, 1, rounds, losses, arms, inverse_p) == 0
         found.arms[:, lane] = arms
         found.state[:, lane] = F[first_row(F) :]
         found.generator[:, lane] = generator(F)

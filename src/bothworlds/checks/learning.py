@@ -11,7 +11,7 @@ from bothworlds.checks.subject import Inspected
 from bothworlds.checks.tolerances import Z, trimmed_error
 from bothworlds.engine import policy_loops as rollout
 from bothworlds.environments import Stochastic
-from bothworlds.lanes.kernels import CHOOSE_WIDE, GENERATOR, HEAD, UPDATE_WIDE
+from bothworlds.lanes.kernels import GENERATOR, HEAD
 from bothworlds.lanes.types import LANES
 from bothworlds.policies import Uniform
 from bothworlds.policies.base import Policy
@@ -85,12 +85,7 @@ def lanes(inspected: Inspected) -> str:
     C = np.append(singles[0][HEAD:row], 0.0)
     S = np.stack([F[row:] for F in singles], axis=1).ravel()
     G = np.stack([F[GENERATOR:HEAD].view(np.int64) for F in singles], axis=1).ravel()
-    arms = np.zeros((rounds, LANES), np.int64)
-    run = rollout.loop(rollout.play_tile, rollout.PLAY_TILE)
-    choose = rollout.compiled(inspected.kernels.choose, CHOOSE_WIDE)
-    update = rollout.compiled(inspected.kernels.update, UPDATE_WIDE)
-    flat = arms.ravel()
-    run(choose, update, K, rounds, C, S, G, losses, flat)
+    arms = rollout.play_tile(inspected.kernels, K, rounds, C, S, G, losses)
     for lane, F in enumerate(singles):
         single_arms, _ = inspected.play(F, 1, rounds, losses)
         differs = single_arms != arms[:, lane]

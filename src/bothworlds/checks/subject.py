@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from bothworlds.bandit.state import first_row, pack
 from bothworlds.checks.report import Violation
 from bothworlds.engine import policy_loops as rollout
+from bothworlds.lanes.direct import address
 from bothworlds.lanes.kernels import ROUND
+from bothworlds.lanes.wrap import drawing_code, telling_code
 from bothworlds.policies.base import Array, Policy
 from bothworlds.seeding import numpy_generator, stream_words
 
@@ -59,11 +61,8 @@ class Inspected:
     def play(self, F: Array, first: int, last: int, losses: Array) -> tuple[Counts, Array]:
         """Play rounds ``first`` to ``last``; return the arms and their inverse probabilities."""
         arms, inverse_p = rollout.counters(last - first + 1)
-        ask = rollout.compiled(self.kernels.ask, rollout.ASK)
-        tell = rollout.compiled(self.kernels.tell, rollout.TELL)
-        play = rollout.loop(rollout.play, rollout.PLAY)
         table = np.ascontiguousarray(losses)
-        wrong = play(ask, tell, F, first, last, table, arms, inverse_p)
+        wrong = rollout.play(self.kernels, F, first, last, table, arms, inverse_p)
         if wrong:
             arm = arms[wrong - first]
             raise Violation(f"arm {arm} of {self.n_arms} was drawn in round {wrong}")
@@ -72,7 +71,7 @@ class Inspected:
     def ask(self, F: Array, t: int) -> int:
         """Draw the arm of round t."""
         F[ROUND] = t
-        arm = int(self.kernels.ask(F))
+        arm = int(drawing_code(self.kernels.ask)(float(address(F))))
         if not 0 <= arm < self.n_arms:
             raise Violation(f"arm {arm} of {self.n_arms} was drawn in round {t}")
         return arm
@@ -91,7 +90,7 @@ class Inspected:
 
     def tell(self, F: Array, arm: int, inverse_p: float, loss: float) -> None:
         """Learn from the arm just drawn."""
-        self.kernels.tell(F, arm, inverse_p, loss)
+        telling_code(self.kernels.tell)(float(address(F)), arm, inverse_p, loss)
 
     def weights(self, F: Array) -> Array:
         """Return the distribution of the last draw."""
@@ -105,7 +104,7 @@ class Inspected:
             self.kernels.asked(F, arm)
             self.kernels.write_back(F)
         if self.kernels.late is None:
-            self.kernels.tell(F, arm, inverse_p, loss)
+            self.tell(F, arm, inverse_p, loss)
         else:
             near = np.zeros(self.n_arms, np.bool_)
             if self.kernels.near is not None:
@@ -126,8 +125,7 @@ class Inspected:
         """
         F[ROUND] = t
         counts, inverse_p = rollout.counters(self.n_arms)
-        ask = rollout.compiled(self.kernels.ask, rollout.ASK)
-        made = rollout.loop(rollout.draw, rollout.DRAW)(ask, F, wanted, counts, inverse_p, draws)
+        made = rollout.draw(self.kernels, F, wanted, counts, inverse_p, draws)
         if made < 0:
             raise Violation(f"an arm out of 0 to {self.n_arms - 1} was drawn in round {t}")
         return counts, inverse_p

@@ -1,6 +1,7 @@
 """Compiled loops over a policy, as one bandit and as a tile of repetitions.
 
-Policies enter as first-class functions, so each loop is compiled once for all of them.  ``F`` is
+Policies enter by the addresses of their machine code, so each loop is compiled once for all of
+them.  A bandit's code is what `bothworlds.Bandit` calls, a tile's what the engine plays.  ``F`` is
 a bandit packed in one array (`bothworlds.bandit.state`); ``losses`` has a row per round, used again
 from the first one on when it is through, and a column per arm.
 """
@@ -12,64 +13,73 @@ from typing import Any
 
 import numpy as np
 from numba.core import types
+from numpy.typing import NDArray
 
+from bothworlds.engine import loop as engine
+from bothworlds.engine.table import aligned, block
 from bothworlds.environments.lookup import lookup
-from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import (
-    CHOOSE_WIDE,
-    GENERATOR,
-    HEAD,
-    PARAMETERS,
-    ROUND,
-    UPDATE_WIDE,
-)
-from bothworlds.lanes.random import uniform
-from bothworlds.lanes.vectors import load, pointer, store, zeros
+from bothworlds.lanes import native
+from bothworlds.lanes.direct import address
+from bothworlds.lanes.jit import jit, placed_code
+from bothworlds.lanes.kernels import GENERATOR, HEAD, PARAMETERS, ROUND, calling, shapes
+from bothworlds.lanes.random import WORDS
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import advance, store, to_float, to_int
+from bothworlds.lanes.wrap import DRAW_AT, TELL_AT, drawing_place, telling_place
 
 _numbers = types.float64[::1]
 _words = types.int64[::1]
 _table = types.float64[:, ::1]
 ASK = types.int64(_numbers)
 TELL = types.void(_numbers, types.int64, types.float64, types.float64)
+draw_at = calling(lambda lanes: DRAW_AT)
+tell_at = calling(lambda lanes: TELL_AT)
 
 
 @jit
-def play(
-    ask: Any, tell: Any, F: Any, first: int, last: int, losses: Any, arms: Any, inverse_p: Any
-) -> int:
-    """Play rounds ``first`` to ``last``; return the round of an arm out of range, or 0."""
+def _play(
+    ask: int, tell: int, place: float, F: Any, first: int, last: int, losses: Any, arms: Any,
+    inverse_p: Any,
+) -> int:  # fmt: skip
     row = HEAD + int(F[PARAMETERS])
     rounds, K = losses.shape
     for t in range(first, last + 1):
         F[ROUND] = t
-        arm = ask(F)
+        arm = draw_at(ask, (place,))
         arms[t - first] = arm
         inverse_p[t - first] = F[row]
         if not 0 <= arm < K:
             return t
-        tell(F, arm, F[row], losses[(t - 1) % rounds, arm])
+        tell_at(tell, (place, arm, F[row], losses[(t - 1) % rounds, arm]))
     return 0
 
 
 PLAY = types.int64(
-    types.FunctionType(ASK), types.FunctionType(TELL), _numbers, types.int64, types.int64, _table,
-    _words, _numbers,
+    types.int64, types.int64, types.float64, _numbers, types.int64, types.int64, _table, _words,
+    _numbers,
 )  # fmt: skip
 
 
-@jit
-def draw(ask: Any, F: Any, wanted: int, counts: Any, inverse_p: Any, draws: int) -> int:
-    """Draw the round of ``F`` again and again, the generator moving on and the state restored.
+def play(
+    kernels: Any, F: NDArray[Any], first: int, last: int, losses: Any, arms: Any, inverse_p: Any
+) -> int:
+    """Play rounds ``first`` to ``last``; return the round of an arm out of range, or 0."""
+    codes = drawing_place(kernels.ask), telling_place(kernels.tell)
+    run = loop(_play, PLAY)
+    return int(run(*codes, float(address(F)), F, first, last, losses, arms, inverse_p))
 
-    Counts every arm and keeps its last inverse probability.  Ends after ``draws``, or when
-    ``wanted`` is drawn, leaving ``F`` as after that draw; returns the number of draws.
-    """
+
+@jit
+def _draw(
+    ask: int, place: float, F: Any, before: Any, wanted: int, counts: Any, inverse_p: Any,
+    draws: int,
+) -> int:  # fmt: skip
     row = HEAD + int(F[PARAMETERS])
-    before = F.copy()
     for n in range(draws):
-        F[:GENERATOR] = before[:GENERATOR]
-        F[HEAD:] = before[HEAD:]
-        arm = ask(F)
+        for i in range(F.size):
+            if not GENERATOR <= i < HEAD:
+                F[i] = before[i]
+        arm = draw_at(ask, (place,))
         if not 0 <= arm < counts.size:
             return -1
         counts[arm] += 1
@@ -80,30 +90,47 @@ def draw(ask: Any, F: Any, wanted: int, counts: Any, inverse_p: Any, draws: int)
 
 
 DRAW = types.int64(
-    types.FunctionType(ASK), _numbers, types.int64, _words, _numbers, types.int64
-)  # fmt: skip
+    types.int64, types.float64, _numbers, _numbers, types.int64, _words, _numbers, types.int64
+)
+
+
+def draw(
+    kernels: Any, F: NDArray[Any], wanted: int, counts: Any, inverse_p: Any, draws: int
+) -> int:
+    """Draw the round of ``F`` again and again, the generator moving on and the state restored.
+
+    Counts every arm and keeps its last inverse probability.  Ends after ``draws``, or when
+    ``wanted`` is drawn, leaving ``F`` as after that draw; returns the number of draws.
+    """
+    given = float(address(F)), F, F.copy(), wanted, counts, inverse_p, draws
+    return int(loop(_draw, DRAW)(drawing_place(kernels.ask), *given))
 
 
 @jit
+def _lose(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
+    """Write the arm into row t of the state, and look its loss up in the configuration."""
+    store(E, t, to_float(arm))
+    return lookup(advance(C, 1), (t - 1) % to_int(C[0]) * K, arm)
+
+
 def play_tile(
-    choose: Any, update: Any, K: int, horizon: int, C: Any, S: Any, G: Any, losses: Any, arms: Any
-) -> None:
-    """Play a tile of repetitions from round 1 on; row t - 1 of ``arms`` gets its choices."""
-    like = zeros()
-    rounds = losses.shape[0]
-    table = pointer(losses)
-    c, s, g, a = pointer(C), pointer(S), pointer(G), pointer(arms)
-    for t in range(1, horizon + 1):
-        arm = choose(K, t, c, s, g, uniform(g, like))
-        store(a, t - 1, arm)
-        loss = lookup(table, (t - 1) % rounds * K, arm)
-        update(K, t, c, s, g, arm, load(s, 0, like), loss)
-
-
-PLAY_TILE = types.void(
-    types.FunctionType(CHOOSE_WIDE), types.FunctionType(UPDATE_WIDE), types.int64, types.int64,
-    _numbers, _numbers, _words, _table, _words,
-)  # fmt: skip
+    kernels: Any, K: int, horizon: int, C: Any, S: Any, G: Any, losses: Any
+) -> NDArray[np.int64]:
+    """Play a tile of repetitions from round 1 on; return the arms of every round, a row each."""
+    lanes = native.lanes()
+    codes = (
+        placed_code(engine.rounds_of(kernels.choose, kernels.update), engine.play_shape(lanes)),
+        placed_code(_lose, shapes(lanes).loss),
+    )
+    table = np.append(float(len(losses)), losses)
+    played, unused = aligned((1 + horizon) * LANES), aligned(WORDS * LANES, np.int64)
+    cost, plays = aligned(LANES), aligned(K * LANES)
+    policy = block(address(C), address(S), address(G), 0)
+    world = block(address(table), address(played), address(unused), 0)
+    outputs = block(address(cost), address(plays), 0, 0, -1)
+    run = entry(engine.of_width(engine.run_wide, lanes), engine.RUN_ALIKE)
+    run(block(*(code for code, _ in codes)), False, K, 1, horizon, policy, world, block(), outputs)
+    return played.reshape(-1, LANES)[1:].astype(np.int64)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bothworlds.arguments import count, number, positive_gap
 from bothworlds.bandit.state import pack
 from bothworlds.campaign.progress import Progress, reporting
-from bothworlds.engine.policy_loops import ASK, PLAY, TELL, compiled, loop, play
+from bothworlds.engine.policy_loops import play
 from bothworlds.errors import invalid
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import update
@@ -180,7 +180,6 @@ def _run(
     best = int(np.flatnonzero(order == 0)[0])
     F = pack(policy, K, words)
     kernels = policy.program(K).kernels
-    ask, tell = compiled(kernels.ask, ASK), compiled(kernels.tell, TELL)
     evidence = Evidence(K)
     certain, done, total = np.inf, 0, 0.0
     for place, mark in enumerate(marks.tolist()):
@@ -189,7 +188,7 @@ def _run(
         arms, inverse_p = np.zeros(size, np.int64), np.zeros(size)
         # The table's first row is round 1's in `play`, whose rows go round.
         table = np.roll(losses, done % size, axis=0)
-        loop(play, PLAY)(ask, tell, F, done + 1, mark, table, arms, inverse_p)
+        play(kernels, F, done + 1, mark, table, arms, inverse_p)
         total += gap * float(np.count_nonzero(arms != best))
         regret[place] = total
         if not np.isfinite(certain):

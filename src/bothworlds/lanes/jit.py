@@ -105,13 +105,24 @@ def placed_code(dispatcher: Any, signature: Any) -> tuple[int, Any]:
 
     And the owner of the code: a caller must keep a reference to it.
     """
-    twin = dispatcher
+    twin = placed_twin(dispatcher)
+    return code_of(twin, signature), twin
+
+
+@functools.cache
+def placed_twin(dispatcher: Any) -> Any:
+    """Return the variant of a kernel that `placed_code` compiles."""
     if KernelCache is not None and isinstance(getattr(dispatcher, "_cache", None), KernelCache):
         # Without what Python and first-class functions need, which takes a third of the time.
-        twin = _kept(_unwrapped(dispatcher, pipeline_class=WholeCompiler), ".code")
-    twin.compile(signature)
-    made = twin.overloads[signature.args]
-    return made.library.get_pointer_to_function(made.fndesc.llvm_func_name), twin
+        return _kept(_unwrapped(dispatcher, pipeline_class=WholeCompiler), ".code")
+    return dispatcher
+
+
+def code_of(dispatcher: Any, signature: Any) -> int:
+    """Return the address of the machine code of a function that Python calls as well."""
+    dispatcher.compile(signature)
+    made = dispatcher.overloads[signature.args]
+    return int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
 
 
 def _unwrapped(dispatcher: Any, **options: Any) -> Any:

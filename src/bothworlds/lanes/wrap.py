@@ -19,9 +19,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from numba.core import types as numba_types
+
 from bothworlds.lanes.direct import direct
 from bothworlds.lanes.distributions import fill_weights
-from bothworlds.lanes.jit import compiled, in_package, jit
+from bothworlds.lanes.jit import code_of, compiled, in_package, jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import numbers_at, to_int
@@ -143,16 +145,46 @@ def wrapped(
     return bound(template, **names, **({} if after is None else {"after": after}))
 
 
+DRAW_AT = numba_types.int64(numba_types.float64)
+"""Signature of `drawing_at`."""
+TELL_AT = numba_types.void(
+    numba_types.float64, numba_types.int64, numba_types.float64, numba_types.float64
+)
+"""Signature of `telling_at`."""
+
+
 @functools.cache
 def drawing_code(ask: Any) -> Any:
     """Return the machine code of `drawing_at` around a policy's draw from one bandit."""
-    return direct(wrapped(drawing_at, ask), 0.0)
+    return direct(_drawing(ask), 0.0)
 
 
 @functools.cache
 def telling_code(tell: Any) -> Any:
     """Return the machine code of `telling_at` around the update of a policy's bandit."""
-    return direct(wrapped(telling_at, tell), 0.0, 0, 0.0, 0.0)
+    return direct(_telling(tell), 0.0, 0, 0.0, 0.0)
+
+
+@functools.cache
+def drawing_place(ask: Any) -> int:
+    """Return the address of `drawing_code`, for kernels that call it."""
+    return code_of(_drawing(ask), DRAW_AT)
+
+
+@functools.cache
+def telling_place(tell: Any) -> int:
+    """Return the address of `telling_code`, for kernels that call it."""
+    return code_of(_telling(tell), TELL_AT)
+
+
+@functools.cache
+def _drawing(ask: Any) -> Any:
+    return wrapped(drawing_at, ask)
+
+
+@functools.cache
+def _telling(tell: Any) -> Any:
+    return wrapped(telling_at, tell)
 
 
 def bound(
