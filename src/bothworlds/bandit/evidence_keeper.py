@@ -39,12 +39,19 @@ from bothworlds.bandit.state_file import (
     whole,
 )
 from bothworlds.errors import invalid
-from bothworlds.evidence.fused import noting_of, observe_late_all, observe_noted, telling_of
+from bothworlds.evidence.fused import (
+    FILL_AT,
+    adding_of,
+    noting_of,
+    observe_late_all,
+    observe_noted,
+)
 from bothworlds.evidence.sums import Array, Evidence
-from bothworlds.lanes.direct import address, at_hand, direct, placed
+from bothworlds.lanes.direct import address, at_hand, compiled_before, direct, placed
+from bothworlds.lanes.jit import placed_code, placed_twin
 from bothworlds.lanes.kernels import ROUND
-from bothworlds.lanes.wrap import telling_code
-from bothworlds.policies.alarm import BANDIT, EVIDENCE, listening_late_of, listening_of
+from bothworlds.lanes.wrap import telling_code, telling_place
+from bothworlds.policies.alarm import BANDIT, EVIDENCE, FILL, TELL, listening_late_of, listening_of
 from bothworlds.policies.base import LARGEST, Kernels, Policy
 
 MANY_ARMS = 512
@@ -86,7 +93,7 @@ class EvidenceKeeper:
     """Evidence on the arms a bandit has or had, by index."""
 
     __slots__ = (
-        "_alarms", "_evidence", "_fused", "_heard", "_kernels", "_late", "_lineup", "_one",
+        "_alarms", "_evidence", "_fill", "_fused", "_heard", "_kernels", "_late", "_lineup", "_one",
         "_place", "_queue", "frontier", "overtaken", "waiting",
     )  # fmt: skip
 
@@ -105,6 +112,7 @@ class EvidenceKeeper:
         # Compiled for these kernels, when first needed.
         self._kernels: Any = None
         self._heard: Any = None
+        self._fill: Any = None
         self._fused: Any = None
         self._late: Any = None
         self._one: Any = None
@@ -121,6 +129,10 @@ class EvidenceKeeper:
         if self._evidence is not None and self._alarms is not None:
             self._place = address(self._alarms.A)
             self._alarms.A[EVIDENCE] = self._evidence.address
+            if self._fused is not None:
+                fill = self._fill
+                self._alarms.A[FILL] = 0 if fill is None else placed_code(fill, FILL_AT)[0]
+                self._alarms.A[TELL] = telling_place(self._kernels.tell)
             self._late = None
 
     @property
@@ -156,6 +168,7 @@ class EvidenceKeeper:
         assert self._alarms is not None
         if self._fused is None:
             self._fused = direct(self._heard, *TELLING)
+            self._locate()
         A, add = self._alarms.A, placed(self._fused, self._place)
         queue, self._queue = self._queue, []
         bandit = A[BANDIT]
@@ -184,12 +197,20 @@ class EvidenceKeeper:
         if evidence is not None and policy.traits.trusted and whole:
             if self._heard is None:
                 weights = kernels.weights if policy.traits.knows_probability else None
-                self._heard = listening_of(telling_of(kernels.tell, weights, kernels.roots))
-            if self._fused is None and at_hand(self._heard, *TELLING):
+                add, self._fill = adding_of(weights, kernels.roots)
+                self._heard = listening_of(add)
+            if self._fused is None and self._at_hand():
                 self._empty_queue()
             return None if self._fused is None else self._telling_whole(where)
         tell = learning(policy, kernels, F, where)
         return tell if evidence is None else partial(self._tell_some, tell, lineup, F)
+
+    def _at_hand(self) -> bool:
+        """Return whether nothing need be compiled to add to the sums."""
+        fill = self._fill
+        return at_hand(self._heard, *TELLING) and (
+            fill is None or compiled_before(placed_twin(fill), FILL_AT.args)
+        )
 
     def telling_again(
         self, tell: Any, policy: Policy, kernels: Kernels, F: Array, where: int, lineup: Lineup
@@ -464,7 +485,7 @@ class EvidenceKeeper:
         made._alarms = None if self._alarms is None else self._alarms.copy()
         made._queue = self._queue.copy()
         made._kernels, made._heard = self._kernels, self._heard
-        made._fused, made._one = self._fused, self._one
+        made._fill, made._fused, made._one = self._fill, self._fused, self._one
         # The other bandit's lineup: `telling_again` only asks whether there is one.
         made._lineup = self._lineup
         made._late = None

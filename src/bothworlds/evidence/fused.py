@@ -1,7 +1,8 @@
-"""Compiled functions that learn and keep evidence in one call.
+"""Compiled functions that keep evidence of a decision.
 
-A call from Python costs as much as a round.  The functions are templates around a policy's
-wrappers for one bandit, as in `bothworlds.lanes.wrap`.
+Those for a decision just drawn call the policy's code by its address, so they are compiled once for
+all policies.  The others are templates around a policy's wrappers for one bandit, as in
+`bothworlds.lanes.wrap`.
 
 ======== ==========================================================================
 ``R``    running sums (`bothworlds.evidence.layout`), a pointer; ``A`` the array of them
@@ -15,40 +16,43 @@ import functools
 from typing import Any
 
 from numba import carray
+from numba.core import types
 
 from bothworlds.evidence.layout import ARMS, weights_at
 from bothworlds.evidence.update import ALL, NOTHING, ROOTS, note_at, observe_at, observe_late_at
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import ROUND
+from bothworlds.lanes.kernels import ROUND, calling, numbers
 from bothworlds.lanes.vectors import advance, numbers_at, pointer, to_int
 from bothworlds.lanes.wrap import bound
 
+FILL_AT = types.void(numbers, numbers)
+"""Signature of the code that writes the distribution of a bandit's last draw."""
+fill_at = calling(lambda lanes: FILL_AT)
+
 # What the templates call; filled in for each policy.
-tell: Any = None
 weights: Any = None
-roots: Any = None
 
 
-def telling(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Add the decision just drawn, with its distribution, and learn from it."""
+@jit
+def add_drawn(R: Any, F: Any, fill: int, arm: int, inverse_p: float, loss: float) -> None:
+    """Add the decision just drawn; the code at ``fill`` writes its distribution."""
     K = to_int(R[ARMS])
-    weights(F, carray(advance(R, weights_at(K)), (K,)))
+    fill_at(fill, (F, advance(R, weights_at(K))))
     observe_at(R, arm, inverse_p, loss, to_int(F[ROUND]), ALL)
-    tell(F, arm, inverse_p, loss)
 
 
-def telling_roots(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
+@jit
+def add_drawn_roots(R: Any, F: Any, fill: int, arm: int, inverse_p: float, loss: float) -> None:
     """Do the same, where the square roots of the distribution cost less."""
     K = to_int(R[ARMS])
-    roots(F, carray(advance(R, weights_at(K)), (K,)))
+    fill_at(fill, (F, advance(R, weights_at(K))))
     observe_at(R, arm, inverse_p, loss, to_int(F[ROUND]), ROOTS)
-    tell(F, arm, inverse_p, loss)
 
 
-def telling_unknown(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Add the decision just drawn, whose probabilities are not known, and learn from it."""
+@jit
+def add_drawn_unknown(R: Any, F: Any, fill: int, arm: int, inverse_p: float, loss: float) -> None:
+    """Add the decision just drawn, whose probabilities are not known."""
     observe_at(R, arm, 0.0, loss, to_int(F[ROUND]), NOTHING)
-    tell(F, arm, inverse_p, loss)
 
 
 def noting(place: float, F: Any, out: Any) -> None:
@@ -100,13 +104,14 @@ def observe_late_all(
 
 
 @functools.cache
-def telling_of(tell: Any, weights: Any, roots: Any) -> Any:
-    """Return `telling` of a policy; without ``weights``, of one that knows no probabilities."""
+def adding_of(weights: Any, roots: Any) -> tuple[Any, Any]:
+    """Return the function that adds a policy's decisions, and the kernel whose code it calls.
+
+    Without ``weights``, those of a policy that knows no probabilities.
+    """
     if weights is None:
-        return bound(telling_unknown, tell=tell)
-    if roots is not None:
-        return bound(telling_roots, tell=tell, roots=roots)
-    return bound(telling, tell=tell, weights=weights)
+        return add_drawn_unknown, None
+    return (add_drawn, weights) if roots is None else (add_drawn_roots, roots)
 
 
 @functools.cache

@@ -37,7 +37,11 @@ def direct(kernel: Any, *arguments: Any) -> Any:
 
 def at_hand(kernel: Any, *arguments: Any) -> bool:
     """Return whether `direct` need not compile: the code is in memory or on disk."""
-    given = tuple(map(_type_of, arguments))
+    return compiled_before(kernel, tuple(map(_type_of, arguments)))
+
+
+def compiled_before(kernel: Any, given: tuple[Any, ...]) -> bool:
+    """Return whether the code of a kernel for these types is in memory or on disk."""
     holds = getattr(getattr(kernel, "_cache", None), "holds", None)
     return given in kernel.overloads or (holds is not None and holds(given, kernel.targetctx))
 

@@ -27,6 +27,7 @@ from typing import Any
 from bothworlds.lanes.functions import divergence, is_due, log, log_below
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND as NOW
+from bothworlds.lanes.kernels import calling
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     ZEROS,
@@ -60,7 +61,7 @@ from bothworlds.lanes.vectors import (
     whole,
     width,
 )
-from bothworlds.lanes.wrap import bound
+from bothworlds.lanes.wrap import TELL_AT, bound
 
 LEVELS = 24
 """Cuts reach back at least 2^(LEVELS - 1) losses; a longer memory would tell no more."""
@@ -467,7 +468,7 @@ def silence(R: Any, at: int, step: int) -> None:
 # bandit it belongs to and of the evidence kept next to it, a record of the last alarms, and the
 # numbers of the test, arm after arm.
 
-ARMS, LOG_FACTOR, HEARD, BANDIT, EVIDENCE, RECORDS = 0, 1, 2, 3, 4, 5
+ARMS, LOG_FACTOR, HEARD, BANDIT, EVIDENCE, FILL, TELL, RECORDS = range(8)
 ARM, ROUND, STATISTIC, OBSERVED, CUT, BEFORE, AFTER, RECORD = 0, 1, 2, 3, 4, 5, 6, 7
 MOST = 64
 """How many of the latest alarms are kept."""
@@ -511,20 +512,22 @@ def hear_all(A: Any, arms: Any, losses: Any, rounds: Any) -> None:
 
 
 told: Any = None
+tell_at = calling(lambda lanes: TELL_AT)
 
 
 def listening(place: float, arm: int, inverse_p: float, loss: float) -> None:
-    """Call ``told`` with the last decision, and add its loss to the alarm's."""
+    """Add the last decision to the alarm and, by ``told``, to the evidence, and learn from it."""
     A = numbers_at(to_int(place))
     F = numbers_at(to_int(A[BANDIT]))
     hear(A, arm, loss, to_int(F[NOW]))
-    told(numbers_at(to_int(A[EVIDENCE])), F, arm, inverse_p, loss)
+    told(numbers_at(to_int(A[EVIDENCE])), F, to_int(A[FILL]), arm, inverse_p, loss)
+    tell_at(to_int(A[TELL]), (A[BANDIT], arm, inverse_p, loss))
 
 
 def listening_late(
     place: float, arm: int, inverse_p: float, loss: float, number: int, noted: Any
 ) -> None:
-    """Do the same with a decision of the past, of which ``noted`` was kept."""
+    """Add a decision of the past, of which ``noted`` was kept, to the alarm and the evidence."""
     A = numbers_at(to_int(place))
     hear(A, arm, loss, number)
     told(numbers_at(to_int(A[EVIDENCE])), arm, inverse_p, loss, number, pointer(noted))
@@ -532,7 +535,7 @@ def listening_late(
 
 @functools.cache
 def listening_of(told: Any) -> Any:
-    """Return `listening` around a function that learns and keeps evidence."""
+    """Return `listening` around a function that keeps evidence."""
     return bound(listening, told=told)
 
 
