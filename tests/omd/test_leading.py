@@ -214,6 +214,57 @@ def test_kernels_without_the_mode_play_as_those_with_it_where_nobody_leads(polic
     assert not np.array_equal(found.plays, blind.plays)
 
 
+def moving_rows(outcome, n_arms):
+    """Return the state after the last round, without rows that a round only writes for itself."""
+    with np.load(io.BytesIO(outcome.state)) as content:
+        state = content["array0"].reshape(-1, LANES)
+    own = first_row(n_arms)
+    return np.delete(state, range(own + layout.NEXT, own + layout.ENDS), axis=0)
+
+
+@compiled
+def always(K, t, end, C, S, like):
+    """Be sure of every round, as `Ahead.sure` must not be."""
+    return True, splat(1.0, like)
+
+
+class OneByOne(bw.TsallisINF):
+    """Tsallis-INF that plays no rounds ahead, or with another ``sure``."""
+
+    sure = None
+
+    def program(self, n_arms, **options):
+        own = super().program(n_arms, **options)
+        ahead = self.sure and own.phases.ahead._replace(sure=self.sure)
+        return own._replace(phases=dataclasses.replace(own.phases, ahead=ahead))
+
+
+class Rash(OneByOne):
+    """The same, sure of its leader in every round."""
+
+    sure = always
+
+
+@BOTH
+@pytest.mark.slow
+@pytest.mark.parametrize("n_arms", [8, 9])
+@pytest.mark.parametrize("world", [bw.environments.Stochastic, bw.environments.Switching])
+def test_rounds_played_ahead_have_the_bits_of_rounds_played_one_by_one(policy, n_arms, world):
+    if world is bw.environments.Stochastic:
+        world = bw.environments.Stochastic.gap
+    own = TileJob(
+        "x", policy, world(n_arms, 1 / 4), 3, 0, LANES, (40_000, 100_003, 200_000), keep=True
+    )
+    found, one_by_one, rash = (
+        run_job(dataclasses.replace(own, policy=kind(estimator=policy.estimator)))
+        for kind in (bw.TsallisINF, OneByOne, Rash)
+    )
+    assert np.array_equal(found.cost, one_by_one.cost)
+    assert np.array_equal(found.plays, one_by_one.plays)
+    assert np.array_equal(moving_rows(found, n_arms), moving_rows(one_by_one, n_arms))
+    assert not np.array_equal(found.plays, rash.plays)
+
+
 @BOTH
 @pytest.mark.slow
 def test_what_a_lane_leaves_behind_stays_finite(policy):

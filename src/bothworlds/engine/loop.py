@@ -1,7 +1,8 @@
 """Compiled loop: a tile of repetitions of one policy in one environment.
 
 Where the kernels of both take vectors, the loop over the rounds is compiled with those of the
-policy in it and calls that of the environment.  Otherwise both enter as first-class functions of
+policy in it and calls that of the environment, which it may ask for the losses of several rounds
+at once.  Otherwise both enter as first-class functions of
 the shapes in `bothworlds.lanes.kernels`, and one loop is compiled for all of them.  Kernels that
 only know scalars (a user's own, for instance) run lane by lane there.
 
@@ -20,13 +21,14 @@ from numba.core import types
 
 from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.kernels import calling, shapes, words
-from bothworlds.lanes.random import WORDS, uniform
+from bothworlds.lanes.random import WORDS, keep_words, uniform, uniforms, words_of
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     ZEROS,
     advance,
     any_lane,
+    few_numbers,
     group,
     load,
     negate,
@@ -42,6 +44,7 @@ from bothworlds.lanes.vectors import (
     width,
     words_at,
 )
+from bothworlds.lanes.vectors import zeros as whole_zeros
 from bothworlds.lanes.wrap import bound
 
 WIDE_POLICY, WIDE_ENVIRONMENT, ATTACKED, UNTRUSTED, ALONE = 1, 2, 4, 8, 16
@@ -61,6 +64,15 @@ duel = False
 choose: Any = None
 update: Any = None
 """A template's policy; `rounds_of` fills it in."""
+lose: Any = None
+"""A template's environment; `losses_of` fills it in."""
+sure: Any = None
+stay: Any = None
+leader: Any = None
+"""Kernels of a policy that knows its arms ahead; `ahead_of` fills them in."""
+
+AHEAD = 8
+"""Largest number of rounds that are played at once; `few_numbers` has room for their losses."""
 
 
 @functools.cache
@@ -77,23 +89,23 @@ def count_plays(N: Any, K: int, arm: Any, times: int) -> None:
 
 
 @inlined
-def count_held(N: Any, K: int, arm: Any, held: Any, times: int) -> Any:
-    """Count the chosen arms; return the count held back, and the number of plays in it.
+def count_held(N: Any, K: int, arm: Any, held: Any, times: int, n: int) -> Any:
+    """Count ``n`` plays of the chosen arms; return the count held back, and the plays in it.
 
     Few arms have a byte each of a lane's word.  With more, plays of the arm that a lane played
     before are counted together: late in a run they are nearly all.
     """
     if K <= BYTES:
-        if times == FULL:
+        if times + n > FULL:
             release_held(N, K, held, times)
             held = splat_int(0, arm)
             times = 0
-        held = held + shift_left(splat_int(1, arm), shift_left(arm, 3))
+        held = held + shift_left(splat_int(n, arm), shift_left(arm, 3))
     elif any_lane(arm != held):
         count_plays(N, K, held, times)
         held = arm
         times = 0
-    return held, times + 1
+    return held, times + n
 
 
 @jit
@@ -172,10 +184,93 @@ def play_rounds(
             return BAD_LOSS
         update(K, t, C, S, G, arm, load(S, 0, like), loss)
         total = total + load(E, 0, like)
-        held, times = count_held(N, K, arm, held, times)
+        held, times = count_held(N, K, arm, held, times, 1)
     release_held(N, K, held, times)
     store(X, 0, total)
     return DONE
+
+
+def lose_in_rounds(
+    K: int, t: int, n: int, C: Any, E: Any, G: Any, arm: Any, X: Any, total: Any
+) -> Any:  # fmt: skip
+    """Play one arm in ``n`` rounds from round t on; return ``total`` with what regret they add.
+
+    The rows of ``X`` take the losses.  A template.
+    """
+    for i in range(n):
+        store(X, i, lose(K, t + i, C, E, G, uniform(G, total), arm))
+        total = total + load(E, 0, total)
+    return total
+
+
+@functools.cache
+def losses_of(loss: Any) -> Any:
+    """Return the kernel of several rounds for that of one: its own or a general one."""
+    own = getattr(loss, "in_rounds", None)
+    return own or bound(lose_in_rounds, lose=loss)
+
+
+@functools.cache
+def losses_shape(lanes: int) -> Any:
+    """Return the signature of `lose_in_rounds` for vectors of this many lanes."""
+    number, (K, t, C, E, G, _, arm) = shapes(lanes).loss.return_type, shapes(lanes).loss.args
+    return number(K, t, types.int64, C, E, G, arm, C, number)
+
+
+losses_at = calling(losses_shape)
+
+
+def play_ahead(
+    lose: int, untrusted: bool, K: int, first: int, last: int, policy: Any, environment: Any,
+    outputs: Any, begin: int, like: Any,
+) -> int:  # fmt: skip
+    """Play the first of these rounds, as long as the arms are known several rounds ahead.
+
+    Returns the first round that is not played, or 0 after an invalid loss.  A template.
+    """
+    C = numbers_at(policy[0])
+    S = group(numbers_at(policy[1]), begin, like)
+    G = group(words_at(policy[2]), begin, like)
+    CE = numbers_at(environment[0])
+    E = group(numbers_at(environment[1]), begin, like)
+    GE = group(words_at(environment[2]), begin, like)
+    R = group(numbers_at(outputs[0]), begin, like)
+    N = group(numbers_at(outputs[1]), begin, like)
+    U = few_numbers()
+    X = few_numbers()
+    end = last
+    calm, least = sure(K, first, end, C, S, like)
+    if not calm:
+        end = min(last, first + AHEAD - 1)
+        calm, least = sure(K, first, end, C, S, like)
+        if not calm:
+            return first
+    arm = leader(K, S, like)
+    held = splat_int(0, like)
+    times = 0
+    t = first
+    while t <= end:
+        n = min(AHEAD, end + 1 - t)
+        words, top = uniforms(words_of(G, like), n, U, like)
+        if any_lane(top >= least):
+            end = t
+            while not any_lane(load(U, end - t, like) >= least):
+                end += 1
+            n = end - t
+            end -= 1
+            words, top = uniforms(words_of(G, like), n, U, like)
+        keep_words(G, words)
+        total = load(R, 0, like)
+        store(R, 0, losses_at(lose, (K, t, n, CE, E, GE, arm, X, total)))
+        if untrusted:
+            for i in range(n):
+                if out_of_range(load(X, i, like)):
+                    return 0
+        stay(K, t, n, C, S, X, like)
+        held, times = count_held(N, K, arm, held, times, n)
+        t += n
+    release_held(N, K, held, times)
+    return t
 
 
 @functools.cache
@@ -196,30 +291,60 @@ def rounds_of(choose: Any, update: Any) -> Any:
     return bound(play_rounds, choose=choose, update=update)
 
 
+@functools.cache
+def ahead_of(ahead: Any) -> Any:
+    """Return `play_ahead` with the kernels of a policy, a `bothworlds.policies.base.Ahead`."""
+    return bound(play_ahead, **ahead._asdict())
+
+
 @jit
 def play_group(
     codes: Any, untrusted: bool, K: int, first: int, last: int, policy: Any, environment: Any,
     outputs: Any, begin: int, like: Any,
-) -> int:  # fmt: skip
-    """Play rounds ``first`` to ``last`` in the lanes from ``begin`` on; see `run_alike`."""
-    every = codes[5] if codes.size > 2 else 0
+) -> Any:  # fmt: skip
+    """Play rounds ``first`` to ``last`` in the lanes from ``begin`` on; see `run_alike`.
+
+    Lanes enter or leave a leader mode in none of them, or there is only one.
+    """
+    play = codes[0]
+    if codes.size > 2 and first % codes[5] != 0:
+        leads = load(group(numbers_at(policy[1]), begin, like), codes[4], like) != 0.0
+        if not any_lane(leads):
+            play = codes[2]
+        elif not any_lane(negate(leads)):
+            play = codes[3]
+    given = (codes[1], untrusted, K, first, last, policy, environment, outputs, begin, like)
+    return play_at(play, given)
+
+
+@jit
+def play_stretch(
+    codes: Any, untrusted: bool, K: int, first: int, last: int, policy: Any, environment: Any,
+    outputs: Any, like: Any, whole: Any,
+) -> Any:  # fmt: skip
+    """Do the same in all lanes, ahead if that is possible."""
     t = first
-    status = DONE
-    while t <= last and status == DONE:
-        play, until = codes[0], last
-        if every > 0 and t % every == 0:
-            until = t
-        elif every > 0:
-            until = min(last, t + every - 1 - t % every)
-            leads = load(group(numbers_at(policy[1]), begin, like), codes[4], like) != 0.0
-            if not any_lane(leads):
-                play = codes[2]
-            elif not any_lane(negate(leads)):
-                play = codes[3]
-        given = (codes[1], untrusted, K, t, until, policy, environment, outputs, begin, like)
-        status = play_at(play, given)
+    while t <= last:
+        until = last
+        if codes.size > 6 and first % codes[5] != 0:
+            leads = load(numbers_at(policy[1]), codes[4], whole) != 0.0
+            if not any_lane(negate(leads)):
+                given = (codes[7], untrusted, K, t, last, policy, environment, outputs, 0, whole)
+                reached = play_at(codes[6], given)
+                if reached == 0:
+                    return BAD_LOSS
+                # Where no round can be played ahead, few of the next ones can.
+                until = last if reached == t else min(last, reached)
+                t = reached
+        if t <= last:
+            for begin in range(0, stride(like), width(like)):
+                status = play_group(
+                    codes, untrusted, K, t, until, policy, environment, outputs, begin, like
+                )
+                if status != DONE:
+                    return status
         t = until + 1
-    return status
+    return DONE
 
 
 @jit
@@ -234,25 +359,31 @@ def run_alike(
     checkpoints: Any,
     outputs: Any,
     like: Any,
+    whole: Any,
 ) -> Any:
     """Same as `run_tile` where both kernels take values like ``like`` and there is no attack.
 
     ``codes`` are the addresses of `play_rounds` for the policy and of ``loss``.  Those of
-    `play_rounds` for its `bothworlds.policies.base.Phases` may follow, with the numbers of these.
+    `play_rounds` for its `bothworlds.policies.base.Phases` may follow, with the numbers of these;
+    then those of `play_ahead` and `lose_in_rounds` for values like ``whole``, which has all lanes.
     ``untrusted`` is whether losses must be examined.
     """
     sides = pointer(policy), pointer(environment), pointer(outputs)
+    every = codes[5] if codes.size > 2 else 0
     t = first
     while t <= last:
         stop = stretch_end(last, checkpoints, outputs)
-        for begin in range(0, stride(like), width(like)):
-            status = play_group(
-                codes, untrusted, K, t, stop, sides[0], sides[1], sides[2], begin, like
+        while t <= stop:
+            until = stop
+            if every > 0:
+                until = t if t % every == 0 else min(stop, t + every - 1 - t % every)
+            status = play_stretch(
+                codes, untrusted, K, t, until, sides[0], sides[1], sides[2], like, whole
             )
             if status != DONE:
                 return status
+            t = until + 1
         record(stop, checkpoints, outputs, K, numbers_at(environment[1]), 0, stride(like))
-        t = stop + 1
     return DONE
 
 
@@ -262,8 +393,9 @@ def run_wide(
 ) -> Any:  # fmt: skip
     """Play a tile; see `run_alike`; a template."""
     return run_alike(
-        codes, untrusted, K, first, last, policy, environment, checkpoints, outputs, zeros()
-    )
+        codes, untrusted, K, first, last, policy, environment, checkpoints, outputs, zeros(),
+        whole_zeros(),
+    )  # fmt: skip
 
 
 @jit
@@ -273,7 +405,7 @@ def run_one(
 ) -> Any:  # fmt: skip
     """Play a single repetition, by the same kernels compiled for one; see `run_alike`."""
     return run_alike(
-        codes, untrusted, K, first, last, policy, environment, checkpoints, outputs, 0.0
+        codes, untrusted, K, first, last, policy, environment, checkpoints, outputs, 0.0, 0.0
     )
 
 
@@ -443,9 +575,9 @@ def run_tile(
                         update_lanes(
                             rival_update_one, ours, K, now, rival, others, other_draws, other_values
                         )
-                held, times = count_held(N, K, arm, held, times)
+                held, times = count_held(N, K, arm, held, times, 1)
                 if duel:
-                    held, times = count_held(N, K, other, held, times)
+                    held, times = count_held(N, K, other, held, times, 1)
             release_held(N, K, held, times)
         rows = 0 if wide_environment else environment_rows
         record(stop, checkpoints, outputs, K, numbers_at(environment[1]), rows, LANES)

@@ -235,14 +235,21 @@ def _codes(
     choose: Any, update: Any, loss: Any, phases: Phases | None, lanes: int
 ) -> NDArray[np.int64]:
     """Return the addresses that `engine.run_wide` or `engine.run_one` takes."""
-    play, numbers = [(choose, update)], []
+    codes = [_play_code(choose, update, lanes), placed_code(loss, shapes(lanes).loss)[0]]
     if phases is not None:
-        play += [phases.without, phases.within]
-        numbers = [phases.row, phases.every]
-    own, *others = (
-        placed_code(engine.rounds_of(*pair), engine.play_shape(lanes))[0] for pair in play
-    )
-    return block(own, placed_code(loss, shapes(lanes).loss)[0], *others, *numbers)
+        codes += [
+            _play_code(*phases.without, lanes), _play_code(*phases.within, lanes),
+            phases.row, phases.every,
+        ]  # fmt: skip
+        if phases.ahead is not None and lanes > 1:
+            ahead = engine.ahead_of(phases.ahead), engine.losses_of(loss)
+            shapes_ahead = engine.play_shape(LANES), engine.losses_shape(LANES)
+            codes += [placed_code(*each)[0] for each in zip(ahead, shapes_ahead, strict=True)]
+    return block(*codes)
+
+
+def _play_code(choose: Any, update: Any, lanes: int) -> int:
+    return placed_code(engine.rounds_of(choose, update), engine.play_shape(lanes))[0]
 
 
 @functools.cache

@@ -37,9 +37,11 @@ from bothworlds.environments.noise import CELLS, quantile_table
 from bothworlds.errors import invalid
 from bothworlds.lanes import orders
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.random import keep_words, uniforms, words_of
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import (
     floor,
+    load,
     maximum,
     minimum,
     select,
@@ -67,6 +69,24 @@ def mean_of(K: int, C: Any, E: Any, arm: Any) -> Any:
 def loss_bernoulli(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
     """Return 1 with probability mu_arm, else 0."""
     return coin(v, mean_of(K, C, E, arm))
+
+
+@jit
+def losses_bernoulli(
+    K: int, t: int, n: int, C: Any, E: Any, G: Any, arm: Any, X: Any, total: Any
+) -> Any:  # fmt: skip
+    """Do the same in n rounds, with one look at the arm's mean."""
+    mean = mean_of(K, C, E, arm)
+    gap = load(E, 0, mean)
+    words, _ = uniforms(words_of(G, mean), n, X, mean)
+    keep_words(G, words)
+    for i in range(n):
+        store(X, i, coin(load(X, i, mean), mean))
+        total = total + gap
+    return total
+
+
+loss_bernoulli.in_rounds = losses_bernoulli
 
 
 @jit

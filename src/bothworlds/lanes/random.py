@@ -9,8 +9,16 @@ Reference: Blackman and Vigna, *Scrambled linear pseudorandom number generators*
 
 from typing import Any
 
-from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import bits_float, load, shift_left, shift_right, store
+from bothworlds.lanes.jit import inlined, jit
+from bothworlds.lanes.vectors import (
+    bits_float,
+    load,
+    maximum,
+    shift_left,
+    shift_right,
+    splat,
+    store,
+)
 
 WORDS = 4
 """Rows of generator state."""
@@ -22,13 +30,25 @@ def rotate_left(x: Any, k: int) -> Any:
     return shift_left(x, k) | shift_right(x, 64 - k)
 
 
-@jit
-def random_bits(G: Any, like: Any) -> Any:
-    """Advance the generator ``G`` and return 64 random bits per lane."""
-    s0 = load(G, 0, like)
-    s1 = load(G, 1, like)
-    s2 = load(G, 2, like)
-    s3 = load(G, 3, like)
+@inlined
+def words_of(G: Any, like: Any) -> Any:
+    """Return the four words of the generator ``G``."""
+    return load(G, 0, like), load(G, 1, like), load(G, 2, like), load(G, 3, like)
+
+
+@inlined
+def keep_words(G: Any, s: Any) -> None:
+    """Write the four words of the generator ``G``."""
+    store(G, 0, s[0])
+    store(G, 1, s[1])
+    store(G, 2, s[2])
+    store(G, 3, s[3])
+
+
+@inlined
+def next_bits(s: Any) -> Any:
+    """Return 64 random bits per lane, and the words that follow those of ``s``."""
+    s0, s1, s2, s3 = s
     bits = rotate_left(s0 + s3, 23) + s0
     t = shift_left(s1, 17)
     s2 = s2 ^ s0
@@ -37,10 +57,14 @@ def random_bits(G: Any, like: Any) -> Any:
     s0 = s0 ^ s3
     s2 = s2 ^ t
     s3 = rotate_left(s3, 45)
-    store(G, 0, s0)
-    store(G, 1, s1)
-    store(G, 2, s2)
-    store(G, 3, s3)
+    return bits, (s0, s1, s2, s3)
+
+
+@inlined
+def random_bits(G: Any, like: Any) -> Any:
+    """Advance the generator ``G`` and return 64 random bits per lane."""
+    bits, s = next_bits(words_of(G, like))
+    keep_words(G, s)
     return bits
 
 
@@ -54,3 +78,18 @@ def unit(bits: Any) -> Any:
 def uniform(G: Any, like: Any) -> Any:
     """Draw a uniform number in [0, 1) per lane."""
     return unit(random_bits(G, like))
+
+
+@inlined
+def uniforms(s: Any, n: int, U: Any, like: Any) -> Any:
+    """Draw ``n`` uniform numbers per lane into the rows of ``U``, as `uniform` does one by one.
+
+    Returns the words that follow those of ``s``, and the largest number of every lane.
+    """
+    top = splat(0.0, like)
+    for i in range(n):
+        bits, s = next_bits(s)
+        u = unit(bits)
+        store(U, i, u)
+        top = maximum(top, u)
+    return s, top

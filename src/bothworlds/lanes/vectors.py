@@ -409,7 +409,7 @@ def pointer(typingctx: Any, array: Any) -> Any:
     return signature(types.CPointer(array.dtype), array), codegen
 
 
-FEW_NUMBERS = 64
+FEW_NUMBERS = 128
 """Numbers that `few_numbers` has room for."""
 
 

@@ -266,6 +266,26 @@ def constructor(config: object) -> str:
     return f"{type(config).__name__}({', '.join(given)})"
 
 
+class Ahead(NamedTuple):
+    """Kernels for rounds whose arms are known before, in tiles; they use no generator.
+
+    Parameters
+    ----------
+    leader : dispatcher
+        ``leader(K, S, like)`` returns the arms that lead.
+    sure : dispatcher
+        ``sure(K, t, end, C, S, like)`` returns whether every u below some number plays them in
+        rounds t to ``end``, and the number.
+    stay : dispatcher
+        ``stay(K, t, n, C, S, X, like)`` chooses and updates in n rounds in which they are played,
+        with the losses in the rows of ``X``.
+    """
+
+    leader: Any
+    sure: Any
+    stay: Any
+
+
 @dataclass(frozen=True)
 class Phases:
     """Kernels for rounds in which no lane of a tile is in a leader mode, and in which all are.
@@ -279,12 +299,15 @@ class Phases:
     every : int
         Lanes enter and leave the mode only in rounds that are multiples of this, which need the
         full kernels.
+    ahead : Ahead, optional
+        What plays several rounds at once while all lanes are in the mode.
     """
 
     without: tuple[Any, Any]
     within: tuple[Any, Any]
     row: int
     every: int
+    ahead: Ahead | None = None
 
 
 class Program(NamedTuple):

@@ -7,9 +7,24 @@ not in the mode are played by `bothworlds.omd.ahead`, `bothworlds.omd.half` or
 
 from typing import Any
 
-from bothworlds.lanes.jit import inlined, jit
-from bothworlds.lanes.vectors import advance, load, lowest_bit, splat, store, stride
+from bothworlds.lanes.jit import inlined, jit, rarely
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import (
+    ZEROS,
+    absolute,
+    advance,
+    any_lane,
+    fma,
+    group,
+    load,
+    lowest_bit,
+    negate,
+    splat,
+    store,
+    stride,
+)
 from bothworlds.omd import half, recentring
+from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.few import LEAST
 from bothworlds.omd.leader import membership
 from bothworlds.omd.leader.drawing import ROUNDING
@@ -23,8 +38,24 @@ from bothworlds.omd.leader.families import (
     predict_root,
     suppose_far,
 )
-from bothworlds.omd.leader.layout import LOSSES, PREDICTED, RATE, SEEN
-from bothworlds.omd.leader.membership import ACCOUNT_EVERY, cost
+from bothworlds.omd.leader.layout import (
+    BASE,
+    FAR_REACH,
+    FAR_SERIES,
+    HIGHEST,
+    LOSSES,
+    LOWEST,
+    ORIGIN,
+    PREDICTED,
+    RATE,
+    REACH,
+    SEEN,
+    SERIES,
+    SLOPE,
+    brink,
+    fallen,
+)
+from bothworlds.omd.leader.membership import ABSENT, ACCOUNT_EVERY, cost
 from bothworlds.omd.leader.series import evaluate
 
 RADIUS = 1 / 32
@@ -42,6 +73,18 @@ SLIDING = 0.3
 """Mean loss below which reduced variance goes without the mode.  The leader then falls so fast,
 seen from the near arms, that these outrun their limit, and as far arms fall back behind it: they
 slide along the limit and change series all the time."""
+
+MOST_AHEAD = 1 / 256
+"""Largest W with which rounds are played ahead: with more, some lane soon plays another arm."""
+MOST_INVERSE = 1.004
+"""Bound of Y with this W."""
+MOST_A, SETTLED = 2.0**-9, 7e-8
+"""Largest |a| with which rounds are played ahead, and the |e| up to which one step of such a round
+leaves less than the tolerance."""
+DOUBT = 1e-12
+"""Margin for the rounding of W."""
+
+zeros_of_half = ZEROS[LANES // 2]
 
 
 @jit
@@ -126,6 +169,170 @@ def draw(
 def learn(K: int, M: Any, reduced: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """Add to the estimate of the arm just drawn, in the lanes in the mode."""
     learn_loss(K, M, None, reduced, leads, arm, inverse_p, loss)
+
+
+# --- several rounds at once ----------------------------------------------------------------------
+
+
+@jit
+def sure(
+    K: int, t: int, end: int, M: Any, first: Any, last: Any, near_below: Any, like: Any
+) -> Any:
+    """Tell whether rounds t to ``end`` only see draws and losses of leaders, and for which u.
+
+    Nothing is rebuilt and no arm crosses the brink in these rounds, and each u below the number
+    returned plays the leader with any losses in [0, 1].  ``first`` and ``last`` are 1 / eta and the
+    largest L_i - x of a near arm in the first and the last round.
+
+    As L_b moves by at most B or 1 - B times Y a round and learning rates do not rise, s is at least
+    ``low``.  W falls with s, so it is at most ``others``; then z is between 1 and 1 + W, and s at
+    most ``high``.  With so little W, z is always found.
+    """
+    rate = load(M, RATE, like)
+    base = load(M, BASE, like)
+    moved = ((end + 1 - t) * 0.5 * MOST_INVERSE) * rate  # by losses of 1
+    risen = splat(0.0, like)  # by losses of 0
+    if near_below is not None:
+        moved = BASELINE * moved
+        risen = moved
+    q = rate * last[0]
+    low = rate * first[0] - base - moved
+    value, slope = evaluate(M, SERIES, low)
+    far = False
+    far_low = low
+    lowest = load(M, LOWEST, like)
+    if near_below is not None:
+        far = any_lane(lowest < ABSENT)
+        if far:
+            far_low = low + fallen(end, 0.5, rate, load(M, ORIGIN, like))
+            far_value, far_slope = evaluate(M, FAR_SERIES, far_low)
+            value = value + far_value
+            slope = slope + far_slope
+    others = q * q * value
+    high = fma(q, others, q) - base + risen
+    reach = load(M, REACH, like)
+    calm = (others <= MOST_AHEAD) & (q * q * q * slope >= -2.0 / MOST_INVERSE**2 * MOST_A)
+    calm = calm & (low >= -reach) & (high <= reach)
+    if near_below is not None:
+        calm = calm & (load(M, HIGHEST, like) + high <= brink(0.5, rate, first[1]))
+        if far:
+            reach = load(M, FAR_REACH, like)
+            far_high = high + fallen(t, 0.5, rate, load(M, ORIGIN, like))
+            calm = calm & (far_low >= -reach) & (far_high <= reach)
+            calm = calm & (lowest + far_low > brink(0.5, rate, last[1]))
+    return not any_lane(negate(calm)), 1.0 - DOUBT - others
+
+
+@inlined
+def half_slope(M: Any, first: int, s: Any) -> Any:
+    """Return half the derivative that `series.evaluate` returns."""
+    c1 = 0.5 * load(M, first + 1, s)
+    c3 = 0.5 * load(M, first + 3, s)
+    return fma(fma(s + s + s, c3, load(M, first + 2, s)), s, c1)
+
+
+@inlined
+def led(t: int, M: Any, over: float, far: Any, rate: Any, base: Any, z: Any) -> Any:
+    """Return |e|, a and z after the first step of a round: those of `rounds.step`, bit for bit."""
+    q = rate * over
+    grown = q * q
+    Y = z * z
+    s = fma(z, q, -base)
+    value, _ = evaluate(M, SERIES, s)
+    slope = half_slope(M, SERIES, s)
+    if far is not None:
+        f = s + fallen(t, 0.5, rate, load(M, ORIGIN, z))
+        value = value + evaluate(M, FAR_SERIES, f)[0]
+        slope = slope + half_slope(M, FAR_SERIES, f)
+    e = fma(-fma(-grown, value, 1.0), Y, 1.0)
+    a = z * (Y * (grown * q * slope))
+    h = e * (fma(0.375, e, 0.5) * fma(a, a, 1.0 + a))
+    return absolute(e), a, z + z * h
+
+
+@inlined
+def stay(
+    K: int, t: int, n: int, S: Any, M: Any, rates: Any, reduced: Any, far: Any, X: Any, like: Any
+) -> None:
+    """Find z and learn the leader's losses in ``n`` rounds from round t on, as the rounds would.
+
+    ``rates`` has a number for each round: eta and, in the next rows, 1 / eta and the largest
+    L_i - x of a near arm; ``X`` has a row of losses for each.  ``reduced`` is None for importance
+    weighting, ``far`` None if no arm is far.  A round waits for the one before; each half of the
+    lanes fills the time in which the other waits.
+    """
+    W = stride(like)
+    baseline = 0.0 if reduced is None else BASELINE
+    part = zeros_of_half()
+    i = 0
+    while i < n:
+        # In registers, of which a call within these rounds would leave none.
+        M0, S0, X0 = group(M, 0, part), group(S, 0, part), group(X, 0, part)
+        M1, S1, X1 = group(M, W // 2, part), group(S, W // 2, part), group(X, W // 2, part)
+        rate0, base0, z0, slope0, lost0 = state(M0, part)
+        rate1, base1, z1, slope1, lost1 = state(M1, part)
+        Y0, Y1 = load(S0, 0, part), load(S1, 0, part)
+        while i < n:
+            e0, a0, next0 = led(t + i, M0, rates[W + i], far, rate0, base0, z0)
+            e1, a1, next1 = led(t + i, M1, rates[W + i], far, rate1, base1, z1)
+            if any_lane((e0 > SETTLED) | (e1 > SETTLED)):
+                break
+            loss0, loss1 = load(X0, i, part), load(X1, i, part)
+            Y0, slope0, base0, z0 = learnt(rates[i], baseline, rate0, base0, next0, a0, loss0)
+            Y1, slope1, base1, z1 = learnt(rates[i], baseline, rate1, base1, next1, a1, loss1)
+            lost0, lost1 = lost0 + loss0, lost1 + loss1
+            i += 1
+        keep_state(M0, S0, reduced, base0, z0, slope0, lost0, Y0)
+        keep_state(M1, S1, reduced, base1, z1, slope1, lost1, Y1)
+        if i < n:
+            limit = None if reduced is None else rates[2 * W + i]
+            stay_once(K, t + i, S, M, rates[i], rates[W + i], limit, load(X, i, like))
+            i += 1
+
+
+@inlined
+def state(M: Any, like: Any) -> Any:
+    """Return the rows that such rounds read: eta_0, ``base``, z, its slope, and recent losses."""
+    return (
+        load(M, RATE, like), load(M, BASE, like), load(M, PREDICTED, like), load(M, SLOPE, like),
+        load(M, LOSSES, like),
+    )  # fmt: skip
+
+
+@inlined
+def learnt(
+    eta: float, baseline: float, rate: Any, base: Any, z: Any, a: Any, loss: Any
+) -> Any:  # fmt: skip
+    """Return Y, the slope of z, ``base`` and z after a loss."""
+    Y = z * z
+    slope = eta * fma(a, a, a)
+    by = fma(0.5, loss, -0.5 * baseline) * Y
+    return Y, slope, fma(rate, by, base), fma(-slope, by, z)
+
+
+@inlined
+def keep_state(
+    M: Any, S: Any, reduced: Any, base: Any, z: Any, slope: Any, lost: Any, Y: Any
+) -> None:
+    """Write what such rounds change."""
+    store(S, 0, Y)
+    store(M, SLOPE, slope)
+    store(M, PREDICTED, z)
+    store(M, BASE, base)
+    if reduced is not None:
+        store(M, LOSSES, lost)
+
+
+@jit
+@rarely
+def stay_once(
+    K: int, t: int, S: Any, M: Any, eta: float, over: float, near_below: Any, loss: Any
+) -> None:  # fmt: skip
+    """Do the same in a round in which z needs more than one step."""
+    arm = draw_arm(K, t, S, M, None, eta, over, 1.0, near_below, None, splat(-1.0, loss))
+    if near_below is not None:
+        store(M, LOSSES, load(M, LOSSES, loss) + loss)
+    learn_loss(K, M, None, near_below, None, arm, load(S, 0, loss), loss)
 
 
 # --- entering and leaving ------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from bothworlds.lanes.vectors import (
     store,
     stride,
     to_float,
+    to_index,
     to_int,
     width,
 )
@@ -31,7 +32,7 @@ from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leader import half as mode
 from bothworlds.omd.leader import layout, membership
-from bothworlds.policies.base import Array, Kernels, Phases, Program
+from bothworlds.policies.base import Ahead, Array, Kernels, Phases, Program
 from bothworlds.policies.leading import sound_mode
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
@@ -214,6 +215,65 @@ def update_within_rv(
     mode.learn(K, M, True, None, arm, inverse_p, loss)
 
 
+# Several rounds at once.
+
+
+@jit
+def leader(K: int, S: Any, like: Any) -> Any:
+    """Return the arms that lead."""
+    return to_index(load(mode.rows_behind(K, S, stride(like)), membership.LEADER, like))
+
+
+@inlined
+def foreseen_for(K: int, t: int, n: int, C: Any, M: Any, like: Any) -> Any:
+    """Return where `foresee` noted the learning rate of round t, and those of ``n`` rounds."""
+    N = advance(M, layout.NEXT * stride(like))
+    k = t - to_int(N[0])
+    if k < 0 or k + n > width(like) or N[k] != t or N[k + n - 1] != t + n - 1:
+        foresee(K, t, C, M, like)
+        k = 0
+    return advance(N, stride(like) + k)
+
+
+@inlined
+def ends_of(K: int, t: int, end: int, C: Any) -> Any:
+    """Return 1 / eta and the limit of the near arms in round t and in the last one, ``end``."""
+    first, last = rate_now(K, t, C), rate_now(K, end, C)
+    return (1.0 / first, near_limit(first)), (1.0 / last, near_limit(last))
+
+
+@inlined
+def sure_iw(K: int, t: int, end: int, C: Any, S: Any, like: Any) -> Any:
+    """Tell whether every lane plays its leader in rounds t to ``end`` but for u, and for which."""
+    first, last = ends_of(K, t, end, C)
+    return mode.sure(K, t, end, mode.rows_behind(K, S, stride(like)), first, last, None, like)
+
+
+@inlined
+def sure_rv(K: int, t: int, end: int, C: Any, S: Any, like: Any) -> Any:
+    """Do the same with reduced variance."""
+    first, last = ends_of(K, t, end, C)
+    return mode.sure(K, t, end, mode.rows_behind(K, S, stride(like)), first, last, True, like)
+
+
+@inlined
+def stay_iw(K: int, t: int, n: int, C: Any, S: Any, X: Any, like: Any) -> None:
+    """Learn the losses of ``n`` rounds in which every lane plays its leader."""
+    M = mode.rows_behind(K, S, stride(like))
+    mode.stay(K, t, n, S, M, foreseen_for(K, t, n, C, M, like), None, None, X, like)
+
+
+@inlined
+def stay_rv(K: int, t: int, n: int, C: Any, S: Any, X: Any, like: Any) -> None:
+    """Do the same with reduced variance."""
+    M = mode.rows_behind(K, S, stride(like))
+    rates = foreseen_for(K, t, n, C, M, like)
+    if any_lane(load(M, layout.LOWEST, like) < membership.ABSENT):
+        mode.stay(K, t, n, S, M, rates, True, True, X, like)
+    else:
+        mode.stay(K, t, n, S, M, rates, True, None, X, like)
+
+
 @functools.cache
 def kernels_in_tiles(own: Kernels, reduced: bool) -> tuple[Kernels, Any]:
     """Return the kernels around a solver's, and ``update`` while no lane leads."""
@@ -245,9 +305,11 @@ def program(own: Program, n_arms: int, estimator: Estimator, horizon: int | None
 
     kernels, update = kernels_in_tiles(own.kernels, reduced)
     within = choose_within_iw, update_within_iw
+    ahead = Ahead(leader, sure_iw, stay_iw)
     if reduced:
         within = choose_within_rv, update_within_rv
+        ahead = Ahead(leader, sure_rv, stay_rv)
     phases = Phases(
-        (own.kernels.choose, update), within, rows + membership.LEADS, membership.LOOK_EVERY
+        (own.kernels.choose, update), within, rows + membership.LEADS, membership.LOOK_EVERY, ahead
     )
     return own._replace(kernels=kernels, start=start, sound=sound, plain=False, phases=phases)
