@@ -7,6 +7,9 @@ test must pass without any extra.
 
 With ``--shuffle``, files run in a random order, and so do the tests of each: no test may depend on
 another one.
+
+Tests marked `locked` compare with files that were recorded with one version of Python, and run with
+that one alone.
 """
 
 import ast
@@ -29,6 +32,9 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(CODE))
 
 KEPT = 8
 """Folders of machine code that are kept, each up to 300 MB: those tested last."""
+
+RECORDED_WITH = (3, 11)
+"""Version of Python with which tests marked `locked` recorded what they compare with."""
 
 ROOT = Path(__file__).parent
 
@@ -194,10 +200,12 @@ def pytest_collection_modifyitems(config, items):
     """Leave out the tests that are marked, and shuffle the others."""
     if config.getoption("shuffle") is not None:
         items[:] = shuffled(items, config.getoption("shuffle"))
-    if not config.getoption("core"):
-        return
+    without = [] if sys.version_info[:2] == RECORDED_WITH else ["locked"]
+    if config.getoption("core"):
+        without.append("extra")
     kept, left_out = [], []
     for item in items:
-        (left_out if item.get_closest_marker("extra") else kept).append(item)
-    config.hook.pytest_deselected(items=left_out)
+        (left_out if any(map(item.get_closest_marker, without)) else kept).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
     items[:] = kept

@@ -51,6 +51,25 @@ def test_imports_are_followed():
     assert CORE.extras_of(ROOT / "src" / "bothworlds" / "bandit" / "bandit.py") == set()
 
 
+@pytest.mark.parametrize("python", [CORE.RECORDED_WITH, (3, 99)])
+@pytest.mark.parametrize("core", [False, True])
+def test_marked_tests_are_left_out(python, core, monkeypatch):
+    monkeypatch.setattr(CORE.sys, "version_info", (*python, 0))
+    found, dropped = [], []
+    for marker in ("", "extra", "locked"):
+        markers = {marker: True}
+        found.append(SimpleNamespace(name=marker, get_closest_marker=markers.get))
+    config = SimpleNamespace(
+        getoption={"core": core, "shuffle": None}.get,
+        hook=SimpleNamespace(pytest_deselected=lambda items: dropped.extend(items)),
+    )
+    CORE.pytest_collection_modifyitems(config, found)
+    recorded = python == CORE.RECORDED_WITH
+    wanted = {"", *([] if core else ["extra"]), *(["locked"] if recorded else [])}
+    assert {each.name for each in found} == wanted
+    assert {each.name for each in dropped} == {"", "extra", "locked"} - wanted
+
+
 PROJECT = {
     "name": "us",
     "dependencies": ["one>=1"],
