@@ -210,10 +210,12 @@ def test_nothing_recompiles_for_another_environment_arms_or_horizon():
     rounds = engine.rounds_of(own.choose, own.update), engine.play_shape(lanes)
     place, code = placed_code(*rounds)
     loops = [engine.of_width(each, lanes) for each in (engine.run_wide, engine.run_tile)]
-    assert [len(each.signatures) for each in (code, *loops)] == [1, 1, 1]
+    # Another test may have compiled them for vectors of other widths.
+    before = [each.signatures for each in (code, *loops)]
+    assert min(map(len, before)) > 0
     play(bw.environments.Switching(7, 0.1), 321, 5)
     assert placed_code(*rounds) == (place, code)
-    assert [len(each.signatures) for each in (code, *loops)] == [1, 1, 1]
+    assert [each.signatures for each in (code, *loops)] == before
 
 
 def test_memory_does_not_grow_with_the_horizon():

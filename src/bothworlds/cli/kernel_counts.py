@@ -6,8 +6,8 @@
 USES = ("Bandit", "DuelingBandit", "simulate", "serve")
 """Uses in their order: the later ones count what a bandit does not need."""
 KERNELS = {
-    "Tsallis-INF (RV)": (26, 4, 21, 7),
-    "Tsallis-INF (IW)": (26, 4, 19, 7),
+    "Tsallis-INF (RV)": (26, 4, 24, 7),
+    "Tsallis-INF (IW)": (26, 4, 22, 7),
     "Tsallis-INF (soft)": (17, 0, 4, 8),
     "AllWorlds": (17, 0, 4, 4),
     "Thompson sampling": (10, 0, 4, 0),

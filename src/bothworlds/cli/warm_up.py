@@ -98,7 +98,7 @@ class Remaining:
     --------
     >>> left = Remaining([("Bandit", "UCB1"), ("simulate", "UCB1")])
     >>> left.sentence()
-    '; at most 16 remain'
+    '; at most 17 remain'
     >>> left.count()
     >>> left.finish("Bandit", "UCB1")
     >>> left.sentence()

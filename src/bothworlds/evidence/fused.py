@@ -21,7 +21,7 @@ from numba.core import types
 from bothworlds.evidence.layout import ARMS, weights_at
 from bothworlds.evidence.update import ALL, NOTHING, ROOTS, note_at, observe_at, observe_late_at
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import ROUND, calling, numbers
+from bothworlds.lanes.kernels import ROUND, calling, numbers, unpack
 from bothworlds.lanes.vectors import advance, numbers_at, pointer, to_int
 from bothworlds.lanes.wrap import bound
 
@@ -53,6 +53,11 @@ def add_drawn_roots(R: Any, F: Any, fill: int, arm: int, inverse_p: float, loss:
 def add_drawn_unknown(R: Any, F: Any, fill: int, arm: int, inverse_p: float, loss: float) -> None:
     """Add the decision just drawn, whose probabilities are not known."""
     observe_at(R, arm, 0.0, loss, to_int(F[ROUND]), NOTHING)
+
+
+def filling(F: Any, out: Any) -> None:
+    """Write the distribution of the decision just drawn, or what ``weights`` is, to an address."""
+    weights(F, carray(out, (unpack(F)[0],)))
 
 
 def noting(place: float, F: Any, out: Any) -> None:
@@ -111,7 +116,9 @@ def adding_of(weights: Any, roots: Any) -> tuple[Any, Any]:
     """
     if weights is None:
         return add_drawn_unknown, None
-    return (add_drawn, weights) if roots is None else (add_drawn_roots, roots)
+    if roots is None:
+        return add_drawn, bound(filling, weights=weights)
+    return add_drawn_roots, bound(filling, weights=roots)
 
 
 @functools.cache
